@@ -18,7 +18,7 @@ await runUntilStopped('api', async (stopping, allowMs) => {
   const config = readConfig(process.env, 'api')
   allowMs(config.drainMs)
   const log = createLog('api', config.logLevel)
-  const tracer = await startTracing(config, 'api')
+  const tracer = await startTracing(process.env, 'api')
   const ctx = openContext(config, log)
   const metrics =
     config.metricsPort === 0 ? undefined : await startMetricsServer(ctx, watchHealth(ctx, stopping, false))

@@ -24,7 +24,7 @@ await runUntilStopped('workers', async (stopping) => {
   checkLedgerOrigin(config)
   const served = servedQueues(config, names)
   const log = createLog('workers', config.logLevel)
-  const tracer = await startTracing(config, 'workers')
+  const tracer = await startTracing(process.env, 'workers')
   const ctx = openWorkerContext(config, log, { databaseTimeoutMs: DATABASE_PATIENCE_MS })
   const health = watchHealth(ctx, stopping, true)
   // Of the pools, one serves the sweep; the others would only compete for the port.

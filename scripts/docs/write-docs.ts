@@ -1,5 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { HOLD_REASONS, PAYOUT_STEPS, type PayoutStepRule } from '../../shared/money/payout-steps.ts'
+import { TRANSFER_STEPS, type TransferStepRule } from '../../shared/money/transfer-steps.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../../shared/platform/errors.ts'
 
 /** The path of a file in docs/. */
@@ -13,9 +15,30 @@ export function errorTable(): string {
   return ['| status | `error` | meaning |', '|---|---|---|', ...rows].join('\n')
 }
 
+const code = (names: readonly string[]): string => names.map((name) => `\`${name}\``).join(' ')
+
+/** The table of a transfer's steps for docs/architecture.md. */
+export function transferTable(): string {
+  const rows = Object.entries<TransferStepRule>(TRANSFER_STEPS).map(
+    ([step, { from, to, text }]) => `| \`${step}\` | ${code(from)} | \`${to}\` | ${text} |`,
+  )
+  return ['| step | from | to | when |', '|---|---|---|---|', ...rows].join('\n')
+}
+
+/** The table of a payout's steps for docs/architecture.md. */
+export function payoutTable(): string {
+  const rows = Object.entries<PayoutStepRule>(PAYOUT_STEPS).map(([step, { from, to, unless, text }]) => {
+    const holds = unless.length === HOLD_REASONS.length ? 'any' : code(unless)
+    return `| \`${step}\` | ${code(from)} | \`${to}\` | ${holds || 'none'} | ${text} |`
+  })
+  return ['| step | from | to | not with a hold of | when |', '|---|---|---|---|---|', ...rows].join('\n')
+}
+
 /** The file in docs/ of each generated table, between `<!-- name -->` and `<!-- /name -->`. */
 const FILE_OF = {
   errors: 'agents',
+  payouts: 'architecture',
+  transfers: 'architecture',
 } as const
 
 /**
@@ -41,4 +64,8 @@ function writeTable(name: keyof typeof FILE_OF, change: (table: string) => strin
   writeFileSync(file, changeTable(readFileSync(file, 'utf8'), name, change))
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) writeTable('errors', errorTable)
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  writeTable('errors', errorTable)
+  writeTable('payouts', payoutTable)
+  writeTable('transfers', transferTable)
+}

@@ -49,6 +49,8 @@ export function selectEnvironment(env: NodeJS.ProcessEnv, part: ChildPart): Node
     ...BASICS,
     ...(part === 'workers' ? PROXIES : []),
     ...VARIABLE_NAMES.filter((name) => mayRead(name, part)),
+    // OpenTelemetry's library reads its own.
+    ...Object.keys(env).filter((name) => name.startsWith('OTEL_')),
   ]
   const selected: NodeJS.ProcessEnv = {}
   for (const name of names) {

@@ -11,6 +11,7 @@ import { forgetRefundAddress, storeRefundAddress } from '../../shared/market/ord
 import { COIN_FACTS } from '../../shared/money/coin-facts.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/money/coin.ts'
 import { readSendable } from '../../shared/money/due-payouts.ts'
+import { holdsOf, isHeld } from '../../shared/money/payout-steps.ts'
 import type { PayoutRecord, PayoutState } from '../../shared/money/payout.ts'
 import {
   holdPayouts,
@@ -425,10 +426,11 @@ async function nameAddressAndMarkPaid(
 
 /** The refusal that says why a payout, as it is stored now, can't be recorded as paid by hand. */
 async function unpayable(ctx: Context, payout: PayoutRecord, session?: Session): Promise<Refusal> {
-  const { state, frozen, address } = (await ctx.payouts.find(payout._id, session)) ?? payout
-  if (frozen === true)
+  const now = (await ctx.payouts.find(payout._id, session)) ?? payout
+  const { state } = now
+  if (isHeld(now, 'disputed'))
     return wrongState('The payout is frozen, because its order is disputed; decide that first.')
-  if (address === undefined && (state === 'owed' || state === 'held'))
+  if (isHeld(now, 'no_address') && (state === 'owed' || state === 'held'))
     return wrongState(
       'The buyer has not named a refund address; --address names one that you have from the buyer.',
     )
@@ -510,8 +512,11 @@ async function readPayouts(ctx: Context, all: boolean, limit: number): Promise<P
     payouts.push(...others.slice(0, limit))
     for (const [address, toAddress] of Map.groupBy(payouts, (payout) => payout.address ?? null)) {
       const payable = toAddress.filter(
-        ({ _id, state, frozen, to_self: toSelf }) =>
-          state === 'owed' && frozen !== true && toSelf !== true && !waiting.has(_id) && !suspects.has(_id),
+        (payout) =>
+          payout.state === 'owed' &&
+          holdsOf(payout).every(({ why }) => why === 'no_address') &&
+          !waiting.has(payout._id) &&
+          !suspects.has(payout._id),
       )
       const isDue = toAddress.some(({ _id }) => due.has(_id))
       payees.push({ currency: coin, address, payouts: toAddress, payableRaw: sumAmounts(payable), isDue })
@@ -531,9 +536,9 @@ function viewPayout(payout: PayoutRecord, { waiting, suspects }: PayoutList): ob
     amount: formatAmountOf(payout),
     amount_raw: payout.amount_raw,
     state: payout.state,
-    frozen: payout.frozen === true,
+    frozen: isHeld(payout, 'disputed'),
     waits_for_chain: waiting.has(payout._id),
-    to_self: payout.to_self === true,
+    to_self: isHeld(payout, 'own_address'),
     may_be_paid_by: suspects.get(payout._id) ?? null,
     asked_at: payout.asked_at ?? null,
     tx_hash: payout.tx ?? null,
@@ -549,9 +554,9 @@ function formatPayee(
   const head = `${address ?? '(no address named yet)'}  ${formatAmount(payableRaw, currency)} ${currency} to pay${isDue ? '' : ', not due'}`
   const lines = payouts.map((payout) => {
     const states: string[] = [payout.state]
-    if (payout.frozen === true) states.push('frozen')
+    if (isHeld(payout, 'disputed')) states.push('frozen')
     if (waiting.has(payout._id)) states.push('waits until the chain shows what you recorded')
-    if (payout.to_self === true) states.push("to an address of the venue's own")
+    if (isHeld(payout, 'own_address')) states.push("to an address of the venue's own")
     const suspect = suspects.get(payout._id)
     if (suspect !== undefined) states.push(`perhaps paid by ${suspect}: reconcile ${currency} --dry-run`)
     return `${payout._id}  ${formatAmountOf(payout)}  ${states.join(', ')}  ${payout.agent_id}  ${payout.order_id ?? ''}  since ${formatTime(payout.at)}`

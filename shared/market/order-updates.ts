@@ -90,6 +90,6 @@ export async function replaceOpenPayouts(
 ): Promise<PayoutRecord[]> {
   const openRaw = due.raw - sentRaw
   if (openRaw === sumAmounts(open)) return []
-  for (const payout of open) await withdrawPayout(ctx, payout, session)
+  for (const payout of open) await withdrawPayout(ctx, payout._id, session)
   return openRaw > 0n ? [payoutFor(order, side, due.reason, openRaw, due.at)] : []
 }

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { authorFields, authorView } from '../agents/authorship.ts'
 import { COINS, formatAmount, formatPrice, type Coin } from '../money/coin.ts'
 import { invoiceView, viewInvoice, type InvoiceRecord } from '../money/invoice.ts'
+import { isHeld } from '../money/payout-steps.ts'
 import { PAYOUT_STATES, type PayoutRecord } from '../money/payout.ts'
 import { usdFromCents } from '../passes/pass.ts'
 import { countView, hex, idField, idView, notBlank, unixTime } from '../platform/schema.ts'
@@ -292,9 +293,9 @@ function viewPayout(payout: PayoutRecord, waitsForChain: boolean): z.input<typeo
     amount: formatAmount(BigInt(payout.amount_raw), payout.coin),
     amount_raw: payout.amount_raw,
     state: payout.state,
-    frozen: payout.frozen === true,
+    frozen: isHeld(payout, 'disputed'),
     waits_for_chain: waitsForChain && payout.state === 'owed',
-    to_self: payout.to_self === true,
+    to_self: isHeld(payout, 'own_address'),
     address: payout.address ?? null,
     tx_hash: payout.tx ?? null,
     at: payout.at,

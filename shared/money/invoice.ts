@@ -148,27 +148,6 @@ export const remainingRaw = ({ coin, amount_raw, received_raw, carried_raw }: Pr
 /** Whether an invoice has its full price, or lacks less than dust. */
 export const isPaid = (invoice: Price): boolean => remainingRaw(invoice) === 0n
 
-/** What a confirmed payment comes to. */
-export type PaymentVerdict =
-  | { kind: 'buys'; late: boolean }
-  /** Until its invoice has expired: payments that were in time buy first, at the invoice's own rate. */
-  | { kind: 'waits'; for: 'expiry' }
-  /** It is settled already, gone or locked. */
-  | { kind: 'not_seen' }
-
-/** Decides what becomes of a confirmed payment. @param at Unix seconds */
-export function judgePayment(
-  payment: Pick<PaymentRecord, 'state' | 'late'>,
-  invoice: Pick<InvoiceRecord, 'lapsed' | 'foreign' | 'expires_at'>,
-  at: number,
-): PaymentVerdict {
-  if (payment.state !== 'seen') return { kind: 'not_seen' }
-  // Before `expires_at` nothing is late, even if it was noted so.
-  const isOver = invoice.lapsed || invoice.foreign === true || at >= invoice.expires_at
-  const late = payment.late && isOver
-  return late && !invoice.lapsed ? { kind: 'waits', for: 'expiry' } : { kind: 'buys', late }
-}
-
 /** @param isUnderWay whether a payment of it is `seen` */
 export function invoiceStatus(invoice: InvoiceRecord, isUnderWay: boolean): InvoiceStatus {
   if (isPaid(invoice)) return 'settled'

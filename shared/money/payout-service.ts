@@ -1,6 +1,5 @@
 import { omitUndefined } from '../platform/omit-undefined.ts'
 import type { Context } from '../context.ts'
-import { commitRecord } from '../crypto/commitment.ts'
 import { isDuplicateKey, isOutage, Overtaken, type Session } from '../platform/database.ts'
 import { LeaseLost } from '../platform/lease-store.ts'
 import { Refusal } from '../platform/errors.ts'
@@ -11,18 +10,18 @@ import { nowSeconds } from '../platform/time.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 import { formatAmount, type Coin } from './coin.ts'
 import { broughtBy, payoutLine, reverse, sourceOf, transferLines } from './journal.ts'
-import { payoutMark, type PayoutChange, type PayoutFrom, type TransferChange } from './payout-store.ts'
-import { countRefusal, isRefusedForLong, OPEN_TRANSFERS } from './payout.ts'
-import type {
-  PayoutRecord,
-  PayoutState,
-  StoredPayout,
-  TransferRecord,
-  TransferState,
-  UnexplainedSend,
-} from './payout.ts'
+import { decidePayout, payoutEntry, type EntryDetails, type PayoutEvent } from './payout-steps.ts'
+import { payoutMark } from './payout-store.ts'
+import { countRefusal, isRefusedForLong } from './payout.ts'
+import type { PayoutRecord, StoredPayout, TransferRecord, TransferState, UnexplainedSend } from './payout.ts'
 import { purposeOf } from './purpose.ts'
 import { wentTo } from './suspects.ts'
+import {
+  decideTransfer,
+  TRANSFER_STEPS,
+  type TransferStep,
+  type TransferStepDetails,
+} from './transfer-steps.ts'
 
 /** Makes a payout with its ledger entry; the caller stores it in the transaction of what it is owed for. */
 export function newPayout(fields: {
@@ -50,26 +49,6 @@ export function newTransfer(ctx: Context, fields: Omit<TransferRecord, '_id' | '
   return { _id: newId('transfer'), ...fields, at, changed_at: at }
 }
 
-type Payout = Omit<StoredPayout, 'state'>
-
-interface StepDetails {
-  /** The transaction that the step is about; the entry only commits to it. */
-  tx?: string | undefined
-  /** Tells apart a step that is taken more than once. */
-  attempt?: string | undefined
-  /** The step of an earlier entry that is no longer true. */
-  undoes?: 'manual' | 'confirmed' | undefined
-}
-
-/** The ledger entry of a payout's step. The amount is in the clear, since sums owed are public. */
-function payoutEntry(payout: Payout, step: PayoutState, at: number, details: StepDetails = {}): PendingEntry {
-  const { tx, attempt, undoes } = details
-  const { _id, order_id, coin, amount_raw, salt } = payout
-  const tx_hash = tx === undefined ? undefined : commitRecord(_id, salt, { tx })
-  const data = { payout_id: _id, coin, amount_raw, step, ...omitUndefined({ order_id, undoes, tx_hash }) }
-  return { source: `${_id}/${step}${attempt === undefined ? '' : `/${attempt}`}`, at, kind: 'payout', data }
-}
-
 /**
  * Stores signed transfers with the payouts that they carry, in one transaction, before they may be broadcast.
  *
@@ -77,7 +56,7 @@ function payoutEntry(payout: Payout, step: PayoutState, at: number, details: Ste
  * @throws a duplicate-key error if another transfer has the place of one in its account's chain, or is in
  *   flight
  * @throws Overtaken if the block that they are built on was replaced
- * @throws Error if a payout is no longer free, or no longer to the address that was signed for
+ * @throws Error if a payout may no longer be sent, or is no longer to the address that was signed for
  */
 export async function storeTransfers(
   ctx: Context,
@@ -92,8 +71,7 @@ export async function storeTransfers(
       for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session)) {
         if (addresses.has(payout._id) && addresses.get(payout._id) !== payout.address)
           throw new Error(`payout ${payout._id} is no longer to the address that was signed for`)
-        const step = { from: 'free', to: 'signed', attempt: transfer._id } as const
-        await putIntoTransfer(ctx, transfer, payout, step, session)
+        await requireStep(ctx, payout, { step: 'signed', transfer }, transfer._id, session)
       }
   })
   for (const transfer of transfers) logTransfer(ctx.log, transfer, transfer.state)
@@ -153,52 +131,58 @@ export async function storeOrDrop(...[ctx, transfers, listed]: Parameters<typeof
   }
 }
 
-/** Puts a payout into a transfer. @throws Error if the payout is not, or no longer, as `from` says */
-async function putIntoTransfer(
-  ctx: Context,
-  transfer: TransferRecord,
-  payout: StoredPayout,
-  step: Pick<PayoutStep, 'from' | 'to' | 'attempt'>,
-  session: Session,
-): Promise<void> {
-  const change = { state: 'in_transfer', transfer_id: transfer._id, held_by: null } as const
-  if (await takeStep(ctx, payout, { ...step, change, tx: transfer.tx }, session)) return
-  const state = `${payout.state}${payout.frozen ? ' and frozen' : ''}`
-  throw new Error(`payout ${payout._id} is ${state}, so it cannot go into a transfer`)
-}
-
-/** Moves transfers in one of the states `from`, with their payouts' steps. @returns how many were moved */
+/** Takes a step of transfers, with their payouts' steps. @returns how many took it; the others stay */
 export async function moveTransfers(
   ctx: Context,
   transfers: readonly TransferRecord[],
-  from: readonly TransferState[],
-  to: TransferState,
+  step: TransferStep,
   reason?: string,
 ): Promise<number> {
   if (transfers.length === 0) return 0
   const moved = await ctx.database.transaction(async (session) => {
-    const change = { state: to, changed_at: nowSeconds(ctx), ...omitUndefined({ reason }) }
+    const ids = transfers.map(({ _id }) => _id)
+    const stored = new Map((await ctx.payouts.findTransfers(ids, session)).map((one) => [one._id, one]))
     const changed: TransferRecord[] = []
     for (const transfer of transfers) {
-      const before = await ctx.payouts.moveTransfer(transfer._id, from, change, session)
-      if (before === undefined) continue
-      await followTransfer(ctx, before, to, session)
+      const before = stored.get(transfer._id)
+      if (before === undefined || !(await storeTransferStep(ctx, before, step, { reason }, session))) continue
+      await followTransfer(ctx, before, TRANSFER_STEPS[step].to, session)
       changed.push(transfer)
     }
     return changed
   })
-  for (const transfer of moved) logTransfer(ctx.log, transfer, to)
+  for (const transfer of moved) logTransfer(ctx.log, transfer, TRANSFER_STEPS[step].to)
   return moved.length
 }
 
-/** Moves a transfer, with its payouts' steps. @returns false if it is in none of the states `from` */
+/** Takes a transfer's step, with its payouts' steps. @returns false if its state doesn't allow it */
 export const moveTransfer = async (
   ctx: Context,
   transfer: TransferRecord,
-  from: readonly TransferState[],
-  to: TransferState,
+  step: TransferStep,
   reason?: string,
-): Promise<boolean> => (await moveTransfers(ctx, [transfer], from, to, reason)) === 1
+): Promise<boolean> => (await moveTransfers(ctx, [transfer], step, reason)) === 1
+
+/**
+ * Decides a transfer's step and stores it, without what follows from it.
+ *
+ * @param transfer as it was read in this transaction
+ * @returns false, with nothing written, if the transfer stays
+ * @throws Overtaken if the transfer is in another state than was read
+ */
+async function storeTransferStep(
+  ctx: Context,
+  transfer: TransferRecord,
+  step: TransferStep,
+  details: TransferStepDetails,
+  session: Session,
+): Promise<boolean> {
+  const decision = decideTransfer(transfer, step, nowSeconds(ctx), details)
+  if (decision.kind === 'stays') return false
+  if (!(await ctx.payouts.moveTransfer(transfer._id, decision, session)))
+    throw new Overtaken(`transfer ${transfer._id} has changed since it was read`)
+  return true
+}
 
 /**
  * Marks a transfer as replaced, because another transaction has its place in the chain: reverses its journal
@@ -212,9 +196,9 @@ export function replaceTransfer(ctx: Context, transfer: TransferRecord, reason: 
     const { _id, account_index: index, tx } = transfer
     const next = index === undefined ? undefined : await ctx.payouts.findSuccessor(index, tx, session)
     if (next !== undefined) return false
-    const change = { state: 'replaced', changed_at: nowSeconds(ctx), reason } as const
-    const before = await ctx.payouts.moveTransfer(_id, [...OPEN_TRANSFERS, 'confirmed'], change, session)
-    if (before === undefined) return false
+    const before = await ctx.payouts.findTransfer(_id, session)
+    if (before === undefined || !(await storeTransferStep(ctx, before, 'replaced', { reason }, session)))
+      return false
     await followTransfer(ctx, before, 'replaced', session)
     return true
   })
@@ -237,21 +221,19 @@ async function followTransfer(ctx: Context, transfer: TransferRecord, to: Transf
   if (to === 'replaced') {
     await unbookTransfer(ctx, transfer, session)
     for (const payout of own) {
-      const change = { state: 'owed', transfer_id: null } as const
-      const entry = payoutEntry(payout, 'owed', at, { attempt: `${transfer._id}/${newStepId()}`, undoes })
-      if (!(await ctx.payouts.move(payout, { transferId: transfer._id }, change, entry, session)))
-        throw new Overtaken(`payout ${payout._id} has changed since it was read`)
+      const wasConfirmed = transfer.state === 'confirmed'
+      const event = { step: 'returned', transferId: transfer._id, wasConfirmed } as const
+      await requireStep(ctx, payout, event, `${transfer._id}/${newStepId()}`, session)
     }
   } else {
     // A transfer may be held, or be missing from the chain again, more than once.
     const isRepeatable = to === 'held' || transfer.state === 'held'
     const attempt = isRepeatable ? `${transfer._id}/${newStepId()}` : transfer._id
-    const details: StepDetails = { tx: transfer.tx, attempt, undoes }
+    const details: EntryDetails = { tx: transfer.tx, attempt, undoes }
     const entries = own.map((payout) => [payout, payoutEntry(payout, to, at, details)] as const)
     await ctx.payouts.addEntries(new Map(entries), session)
+    for (const payout of own) await purposeOf(ctx, payout).payoutMoved?.(ctx, payout, to, session)
   }
-  for (const payout of own)
-    await purposeOf(ctx, payout).payoutMoved?.(ctx, payout, to === 'replaced' ? 'owed' : to, session)
 }
 
 /**
@@ -305,7 +287,7 @@ export async function noteRefusal(ctx: Context, transfer: TransferRecord, reason
   const about = { transfer_id, tx, payout_ids, reason, refusals: refused.count }
   if (!isRefusedForLong({ refused }, at))
     ctx.log.warn(about, 'a transaction of ours is refused; it will be offered again')
-  else if ((await moveTransfers(ctx, [transfer], ['signed', 'sent'], 'held', `it is refused: ${reason}`)) > 0)
+  else if ((await moveTransfers(ctx, [transfer], 'held', `it is refused: ${reason}`)) > 0)
     ctx.log.error(about, 'a transaction of ours has been refused for long; it is offered with longer pauses')
 }
 
@@ -315,22 +297,21 @@ export async function noteRefusal(ctx: Context, transfer: TransferRecord, reason
  * @param place in its account's chain, which no other transfer on record may have
  * @returns false if it was not replaced
  */
-export function reinstateTransfer(ctx: Context, transfer: TransferRecord, place?: TransferChange['place']) {
+export function reinstateTransfer(
+  ctx: Context,
+  transfer: TransferRecord,
+  place?: TransferStepDetails['place'],
+) {
   return ctx.database.transaction(async (session) => {
-    const reason = 'it is in the chain after all'
-    const change = {
-      state: 'confirmed',
-      changed_at: nowSeconds(ctx),
-      reason,
-      ...omitUndefined({ place }),
-    } as const
-    const before = await ctx.payouts.moveTransfer(transfer._id, ['replaced'], change, session)
-    if (before === undefined) return false
+    const before = await ctx.payouts.findTransfer(transfer._id, session)
+    const details = { reason: 'it is in the chain after all', place }
+    if (before === undefined || !(await storeTransferStep(ctx, before, 'reinstated', details, session)))
+      return false
     const carried = await ctx.payouts.findMany(transfer.payout_ids, session)
     const own = carried.filter(({ state }) => state === 'owed')
     for (const payout of own) {
       const attempt = `${transfer._id}/${newStepId()}`
-      await putIntoTransfer(ctx, transfer, payout, { from: 'owed', to: 'confirmed', attempt }, session)
+      await requireStep(ctx, payout, { step: 'reinstated', transfer }, attempt, session)
     }
     const others = carried.filter(({ state }) => state !== 'owed')
     await bookTransfer(ctx, before, { own, others, step: newStepId() }, session)
@@ -349,47 +330,51 @@ export async function holdPayouts(ctx: Context, ids: readonly string[], heldBy: 
   for (const payoutId of ids) {
     // Outside the transaction, so that a transaction that is run again makes the same entry.
     const attempt = `${because}/${newStepId()}`
-    const change = { state: 'owed', held_by: heldBy } as const
-    if (await movePayout(ctx, payoutId, { from: 'free', change, to: 'held', attempt })) held.push(payoutId)
+    if (await movePayout(ctx, payoutId, { step: 'held', by: heldBy }, attempt)) held.push(payoutId)
   }
   return held
 }
 
-/** A payout's change from a state, and the step `to` that its ledger entry names. */
-interface PayoutStep extends StepDetails {
-  from: PayoutFrom
-  change: PayoutChange
-  to: PayoutState
-  /** The step of its journal line, if money moves. */
-  line?: 'manual' | 'unpaid'
-}
-
-/** Takes a payout's step in a transaction of its own. @returns false if the payout is not as `from` says */
-function movePayout(ctx: Context, payoutId: string, step: PayoutStep): Promise<boolean> {
+/** Takes a payout's step in a transaction of its own. @returns whether it was taken */
+function movePayout(ctx: Context, payoutId: string, event: PayoutEvent, attempt: string): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
     const [payout] = await ctx.payouts.findMany([payoutId], session)
-    return payout !== undefined && takeStep(ctx, payout, step, session)
+    if (payout === undefined) return false
+    return (await takeStep(ctx, payout, event, attempt, session)).kind === 'moves'
   })
 }
 
 /**
- * Changes a payout, with its ledger entry and journal line, and what its order notes of it.
+ * Decides what an event makes of a payout and stores it, with its ledger entry, its journal lines and what its
+ * order notes of it.
  *
- * @returns false, with nothing written, if the payout is not as `from` says
+ * @param payout as it was read in this transaction
+ * @param attempt see decidePayout()
+ * @returns the decision; nothing is written if the payout stays
+ * @throws Overtaken if the payout is another than was read
  */
 async function takeStep(
   ctx: Context,
   payout: StoredPayout,
-  { from, change, to, line, ...details }: PayoutStep,
+  event: PayoutEvent,
+  attempt: string | undefined,
   session: Session,
-): Promise<boolean> {
-  const at = nowSeconds(ctx)
-  const entry = payoutEntry(payout, to, at, details)
-  if (!(await ctx.payouts.move(payout, from, change, entry, session))) return false
-  if (line !== undefined)
-    await ctx.journal.write(payoutLine(payout, `${line}/${details.attempt}`, at), session)
-  await purposeOf(ctx, payout).payoutMoved?.(ctx, payout, to, session)
-  return true
+) {
+  const decision = decidePayout(payout, event, nowSeconds(ctx), attempt)
+  if (decision.kind === 'stays') return decision
+  if (!(await ctx.payouts.move(payout, decision, session)))
+    throw new Overtaken(`payout ${payout._id} has changed since it was read`)
+  if (decision.lines.length > 0) await ctx.journal.write(decision.lines, session)
+  await purposeOf(ctx, payout).payoutMoved?.(ctx, payout, decision.told, session)
+  return decision
+}
+
+/** Takes a payout's step that has to be possible, like takeStep(). @throws Error if the payout stays */
+async function requireStep(...[ctx, payout, event, attempt, session]: Parameters<typeof takeStep>) {
+  const decision = await takeStep(ctx, payout, event, attempt, session)
+  if (decision.kind === 'moves') return
+  const hold = decision.because === 'state' ? '' : ` (${decision.because})`
+  throw new Error(`payout ${payout._id} is ${payout.state}${hold}, so it can't be ${event.step}`)
 }
 
 /**
@@ -405,12 +390,11 @@ export async function oweAgain(ctx: Context, payoutId: string): Promise<boolean>
   const { held_by: heldBy, cleared_of: before = [] } = payout
   const transfer = await ctx.payouts.findTransfer(payout.transfer_id ?? '')
   if (transfer?.foreign === true)
-    return moveTransfer(ctx, transfer, OPEN_TRANSFERS, 'replaced', 'the operator found that it paid nobody')
+    return moveTransfer(ctx, transfer, 'given_up', 'the operator found that it paid nobody')
   const sends = (await ctx.payouts.listUnknownSends(payout.coin)).filter(
     (send) => send._id === heldBy || wentTo(send, payout.address),
   )
   const cleared_of = [...new Set([...before, ...sends.map(({ _id }) => _id)])]
-  if (heldBy === undefined && cleared_of.length === before.length) return false
   return freePayout(ctx, payoutId, cleared_of)
 }
 
@@ -420,9 +404,8 @@ export async function freeCleared(ctx: Context, { coin, _id: sendId }: Unexplain
     if (cleared.includes(sendId)) await freePayout(ctx, _id, cleared)
 }
 
-function freePayout(ctx: Context, payoutId: string, cleared_of: string[]): Promise<boolean> {
-  const change = { state: 'owed', held_by: null, cleared_of } as const
-  return movePayout(ctx, payoutId, { from: 'owed', change, to: 'owed', attempt: newStepId() })
+function freePayout(ctx: Context, payoutId: string, clearedOf: string[]): Promise<boolean> {
+  return movePayout(ctx, payoutId, { step: 'cleared', of: clearedOf }, newStepId())
 }
 
 /**
@@ -461,16 +444,16 @@ export async function markPaidByHand(
 ) {
   return ctx.database.transaction(async (session) => {
     const [payout] = await ctx.payouts.findMany([payoutId], session)
-    if (payout?.address === undefined || payout.frozen === true) return false
-    await requireNotUsedUp(ctx, payout, tx, sentRaw, session)
+    if (payout === undefined) return false
     const transfer = await ctx.payouts.findTransfer(payout.transfer_id ?? '', session)
     const isGivenUp = transfer?.foreign === true && transfer.state !== 'confirmed'
-    const from: PayoutFrom = isGivenUp ? { transferId: transfer._id } : 'owed'
-    const named_address = isAddressNamed ? (true as const) : null
-    const change = { state: 'manual' as const, tx, held_by: null, transfer_id: null, named_address }
+    const given = isGivenUp ? { transferId: transfer._id } : {}
+    const event: PayoutEvent = { step: 'paid_by_hand', tx, isAddressNamed, ...given }
     // It may have been paid by hand before, and that taken back.
-    const step = { from, change, to: 'manual', tx, attempt: newStepId(), line: 'manual' } as const
-    return takeStep(ctx, payout, step, session)
+    const { kind } = await takeStep(ctx, payout, event, newStepId(), session)
+    if (kind === 'stays') return false
+    await requireNotUsedUp(ctx, payout, tx, sentRaw, session)
+    return true
   })
 }
 
@@ -517,15 +500,14 @@ export async function markPartPaid(ctx: Context, payoutId: string, tx: string, p
   const [part, rest] = [split('part', paidRaw), split('rest', wholeRaw - paidRaw)]
   return ctx.database.transaction(async (session) => {
     const [now] = await ctx.payouts.findMany([payoutId], session)
-    if (now?.state !== 'owed' || now.frozen === true) return undefined
-    await withdrawPayout(ctx, whole, session)
+    if (now === undefined) return undefined
+    const taken = await takeStep(ctx, now, { step: 'paid_in_part' }, undefined, session)
+    if (taken.kind === 'stays') return undefined
     await ctx.payouts.insert([part, rest], session)
     const lines = [part, rest].flatMap((payout) => payoutLine(payout, 'owed', at))
     await ctx.journal.write(lines, session)
-    const change = { state: 'manual', tx } as const
-    const step: PayoutStep = { from: 'owed', change, to: 'manual', tx, attempt, line: 'manual' }
-    if (!(await takeStep(ctx, { ...part, state: 'owed' }, step, session)))
-      throw new Overtaken(`payout ${part._id} has changed since it was inserted`)
+    const event = { step: 'paid_by_hand', tx, isAddressNamed: false } as const
+    await requireStep(ctx, { ...part, state: 'owed' }, event, attempt, session)
     return { part, rest }
   })
 }
@@ -537,22 +519,12 @@ export async function markPartPaid(ctx: Context, payoutId: string, tx: string, p
  *   payout is held
  * @returns false if it was not recorded so
  */
-export function undoPaidByHand(ctx: Context, payoutId: string, heldBy?: string): Promise<boolean> {
-  const change = { state: 'owed', tx: null, named_address: null, held_by: heldBy ?? null } as const
-  const details = { attempt: newStepId(), line: 'unpaid', undoes: 'manual' } as const
-  return movePayout(ctx, payoutId, {
-    from: 'manual',
-    change,
-    to: heldBy === undefined ? 'owed' : 'held',
-    ...details,
-  })
-}
+export const undoPaidByHand = (ctx: Context, payoutId: string, heldBy?: string): Promise<boolean> =>
+  movePayout(ctx, payoutId, { step: 'hand_undone', mayStandBy: heldBy }, newStepId())
 
 /** Cancels an owed payout, because the money is for somebody else. @throws Error if it is no longer owed */
-export async function withdrawPayout(ctx: Context, payout: PayoutRecord, session: Session): Promise<void> {
-  const at = nowSeconds(ctx)
-  const entry = payoutEntry(payout, 'withdrawn', at)
-  if (!(await ctx.payouts.move(payout, 'owed', { state: 'withdrawn' }, entry, session)))
-    throw new Error(`payout ${payout._id} is not owed, so it cannot be withdrawn`)
-  await ctx.journal.write(payoutLine(payout, 'withdrawn', at), session)
+export async function withdrawPayout(ctx: Context, payoutId: string, session: Session): Promise<void> {
+  const [payout] = await ctx.payouts.findMany([payoutId], session)
+  if (payout === undefined) throw new Error(`there is no payout ${payoutId}`)
+  await requireStep(ctx, payout, { step: 'withdrawn' }, undefined, session)
 }

@@ -8,8 +8,10 @@ import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pendin
 import { SECOND_MS } from '../platform/time.ts'
 import type { Coin } from './coin.ts'
 import { carries, CARRYING, OPEN_TRANSFERS, payoutFields, showPayout, transferFields } from './payout.ts'
+import { HOLD_REASONS, type HoldReason, type PayoutCondition, type PayoutUpdate } from './payout-steps.ts'
 import type { PayoutRecord, PayoutState, StoredPayout } from './payout.ts'
 import type { TransferRecord, TransferState, UnexplainedSend } from './payout.ts'
+import type { TransferUpdate } from './transfer-steps.ts'
 import { eachCoin, sumByCoin } from './sum-raw.ts'
 
 const payoutSchema = schemaOf<StoredPayout>('payouts', { ...payoutFields, ...tellsField, ...pendingField })
@@ -43,36 +45,23 @@ const LASTING = { isLasting: true, sort: { _id: 1 } } as const
 /** A primary that is cut off from the others steps down by then. */
 const SURELY_WITHIN_MS = 15 * SECOND_MS
 
-/** What a payout must be. `free`: owed, not frozen, not held, not to an address of the venue's own. */
-export type PayoutFrom = 'free' | 'owed' | 'held' | 'manual' | { transferId: string }
+/** The filter for payouts that a reason doesn't hold; it says the same as holdsOf(). */
+const NOT_HELD = {
+  no_address: { address: some },
+  disputed: { frozen: none },
+  may_be_paid: { held_by: none },
+  own_address: { to_self: none },
+} as const satisfies Record<HoldReason, object>
 
-/** null removes a field. */
-export interface PayoutChange {
-  state: StoredPayout['state']
-  held_by?: string | null
-  transfer_id?: string | null
-  tx?: string | null
-  named_address?: true | null
-  cleared_of?: string[]
-}
+/** The filter for payouts that are as a decision found them. */
+const filterOf = ({ state, transferId, unless }: PayoutCondition) => ({
+  state,
+  ...(transferId === undefined ? {} : { transfer_id: transferId }),
+  ...Object.fromEntries(unless.flatMap((why) => Object.entries(NOT_HELD[why]))),
+})
 
-/** `place`: where it stands in its account's chain after all. */
-export interface TransferChange {
-  state: TransferState
-  changed_at: number
-  reason?: string
-  place?: Pick<TransferRecord, 'account_index' | 'previous'>
-}
-
-const FREE = { held_by: none, frozen: none, to_self: none }
-
-/** The filter for payouts in a state. */
-function filterOf(from: PayoutFrom) {
-  if (typeof from === 'object') return { state: 'in_transfer' as const, transfer_id: from.transferId }
-  if (from === 'manual') return { state: from }
-  if (from === 'held') return { state: 'owed' as const, held_by: some }
-  return { state: 'owed' as const, ...(from === 'free' ? FREE : {}) }
-}
+/** Filter of payouts that may be sent. */
+const SENDABLE = filterOf({ state: 'owed', unless: HOLD_REASONS })
 
 /** A payout may leave its transfer between the reads of both, but hardly each time. */
 const MAX_READS = 5
@@ -149,7 +138,7 @@ export function createPayoutStore(connection: Connection) {
     },
     /** Payouts that may be sent, by address; with `isAsked` only those that the operator asked for. */
     walkSendable(coin: Coin, isAsked = false): AsyncIterable<PayoutRecord> {
-      const filter = { coin, ...filterOf('free'), address: some, ...(isAsked ? { asked_at: some } : {}) }
+      const filter = { coin, ...SENDABLE, ...(isAsked ? { asked_at: some } : {}) }
       return payouts.model
         .find(filter, { pending: 0 })
         .sort({ address: 1, _id: 1 })
@@ -164,7 +153,7 @@ export function createPayoutStore(connection: Connection) {
       payouts.changeAll({ ...idIn(ids), state: 'owed', to_self: none }, { $set: { to_self: true } }),
     /** Whether the operator asked for a payout that may be sent. */
     async hasAsked(coin: Coin): Promise<boolean> {
-      return (await payouts.model.exists({ coin, ...filterOf('free'), asked_at: some })) !== null
+      return (await payouts.model.exists({ coin, ...SENDABLE, asked_at: some })) !== null
     },
     /** How many owed payouts are not sent: for these orders, and to an address of the venue's own. */
     async countKeptBack(coin: Coin, orderIds: readonly string[]) {
@@ -215,17 +204,15 @@ export function createPayoutStore(connection: Connection) {
       const update = isFrozen ? { $set: { frozen: true as const } } : { $unset: { frozen: 1 as const } }
       return payouts.changeAll({ order_id: orderId, state: 'owed' }, update, session)
     },
-    /** Changes a payout as of its entry's time. @returns false if it is not as `from` says */
-    move(payout: Payee, from: PayoutFrom, change: PayoutChange, entry: PendingEntry, session: Session) {
-      const set = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== null))
-      const gone = Object.entries(change).filter(([, value]) => value === null)
-      const unset = Object.fromEntries(gone.map(([name]) => [name, 1]))
+    /** Stores what was decided of a payout. @returns false, with nothing stored, if it no longer stands */
+    move(payout: Payee, { condition, set, unset, entry }: PayoutUpdate, session: Session) {
+      const gone = Object.fromEntries(unset.map((name) => [name, 1]))
       const update = {
-        $set: { ...set, changed_at: entry.at },
-        ...(Object.keys(unset).length === 0 ? {} : { $unset: unset }),
+        $set: set,
+        ...(unset.length === 0 ? {} : { $unset: gone }),
         $push: { pending: entry, tells: payoutMark(payout, entry) },
       }
-      return payouts.change({ _id: payout._id, ...filterOf(from) }, update, session)
+      return payouts.change({ _id: payout._id, ...filterOf(condition) }, update, session)
     },
     async addEntries(entries: ReadonlyMap<Payee, PendingEntry>, session: Session): Promise<void> {
       const writes = [...entries].map(([payout, pending]) => {
@@ -294,23 +281,12 @@ export function createPayoutStore(connection: Connection) {
       ),
     listHeldBy: (coin: Coin, transferId: string) =>
       payouts.all({ coin, state: 'owed', held_by: transferId }, { fields: { pending: 0 }, sort: { _id: 1 } }),
-    /** @returns the transfer as it was before; undefined if it is in none of the expected states */
-    moveTransfer(
-      transferId: string,
-      from: readonly TransferState[],
-      { place, ...change }: TransferChange,
-      session: Session,
-    ): Promise<TransferRecord | undefined> {
-      const { state: to } = change
-      const unset = {
-        ...(to === 'held' ? {} : { refused: 1 }),
-        // What is held stands in nobody's way: nothing is lost if another one spends its inputs.
-        ...(to === 'confirmed' || to === 'replaced' || to === 'held' ? { in_flight: 1 } : {}),
-        // A replaced block gives its place in the account's chain to the one that stands there.
-        ...(to === 'replaced' ? { account_index: 1 } : {}),
-      }
-      const filter = { _id: transferId, state: { $in: [...from] } }
-      return transfers.swap(filter, { $set: { ...change, ...place }, $unset: unset }, session)
+    findTransfers: (ids: readonly string[], session: Session) => transfers.all(idIn(ids), { session }),
+    /** Stores what was decided of a transfer. @returns false, with nothing stored, if it no longer stands */
+    moveTransfer(transferId: string, { from, set, unset }: TransferUpdate, session: Session) {
+      const gone = Object.fromEntries(unset.map((name) => [name, 1]))
+      const update = { $set: set, ...(unset.length === 0 ? {} : { $unset: gone }) }
+      return transfers.change({ _id: transferId, state: from }, update, session)
     },
     /** Notes that `tx` is our own, so the transfer that takes it in brings nothing. @returns that transfer */
     claimBrought: (coin: Coin, tx: string, session: Session) =>
@@ -342,6 +318,6 @@ export function createPayoutStore(connection: Connection) {
     const carrying = await transfers.all({ coin, state, 'payout_ids.0': some }, { fields: { payout_ids: 1 } })
     const ids = carrying.flatMap(({ payout_ids: carried }) => carried)
     const carried = { ...idIn(ids), state: 'in_transfer' as const }
-    return state === 'held' ? { $or: [filterOf('held'), carried] } : carried
+    return state === 'held' ? { $or: [{ state: 'owed' as const, held_by: some }, carried] } : carried
   }
 }

@@ -9,9 +9,16 @@ import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { LAPSED_LOOK_EVERY_MS } from '../platform/limits.ts'
 import { unixSeconds, nowSeconds } from '../platform/time.ts'
 import { dustThreshold, type Coin } from './coin.ts'
-import { judgePayment } from './invoice.ts'
-import type { InvoiceRecord, PaymentRecord, PaymentVerdict, SeenPayment } from './invoice.ts'
+import type { InvoiceRecord, PaymentRecord, SeenPayment } from './invoice.ts'
 import { paymentLine } from './journal.ts'
+import {
+  isLateArrival,
+  judgeExpiry,
+  judgeLoss,
+  judgePayment,
+  judgeSighting,
+  type PaymentVerdict,
+} from './payment-rules.ts'
 import { purposeOf, type Outcome } from './purpose.ts'
 import { readFreshRate } from './rate.ts'
 
@@ -43,9 +50,10 @@ async function recordAt(ctx: Context, invoice: InvoiceRecord, found: SeenPayment
   const payment = await findOrStorePayment(ctx, invoice, found, by)
   if (BigInt(payment.amount_raw) !== found.amountRaw && !(await correctAmount(ctx, payment, found.amountRaw)))
     return
-  if (payment.state === 'gone' || payment.state === 'locked') {
-    if (found.lockedUntil === undefined) await makeSeen(ctx, payment, payment.state)
-    else if (payment.state === 'gone') await ctx.invoices.movePayment(payment._id, 'gone', 'locked')
+  const sighting = judgeSighting(payment, found.lockedUntil !== undefined)
+  if (sighting.kind === 'moves') {
+    if (sighting.to === 'seen') await makeSeen(ctx, payment, sighting.from)
+    else await ctx.invoices.movePayment(payment._id, sighting.from, sighting.to)
   }
   if (by === 'chain' && found.isConfirmed) await noteShown(ctx, payment)
   if (payment.reversed_at !== undefined && found.isConfirmed) await restorePayment(ctx, payment)
@@ -84,9 +92,7 @@ async function findOrStorePayment(ctx: Context, invoice: InvoiceRecord, found: S
       const current = await ctx.invoices.markHasPayments(invoice._id, session, tells)
       if (current === undefined) throw rolledBack(`invoice ${invoice._id}`)
       const at = nowSeconds(ctx)
-      // A whole round after `expires_at` did not find it: only another payment under way keeps the invoice open.
-      const isMissedByRound = by === 'chain' && Math.min(roundAt, at) > current.expires_at
-      const isLate = current.lapsed || current.foreign === true || isMissedByRound
+      const isLate = isLateArrival(current, { by, roundAt }, at)
       const payment: PaymentRecord = {
         ...ids,
         coin,
@@ -252,14 +258,11 @@ export function paymentEntry(payment: PaymentRecord, at: number): PendingEntry {
 
 /** Notes that the chain lacks a payment (gone, or reversed), unless only the operator has recorded it. */
 export async function recordLoss(ctx: Context, payment: PaymentRecord): Promise<void> {
-  if (payment.by === 'operator' && payment.shown_at === undefined) return
-  if (payment.state === 'seen' || payment.state === 'locked') {
-    if ((await ctx.invoices.movePayment(payment._id, payment.state, 'gone')) && payment.state === 'seen')
+  const verdict = judgeLoss(payment)
+  if (verdict.kind === 'gone') {
+    if ((await ctx.invoices.movePayment(payment._id, verdict.from, 'gone')) && verdict.from === 'seen')
       await purposeOf(ctx, payment).dropped?.(ctx, payment)
-    return
-  }
-  if (payment.state !== 'settled' || payment.reversed_at !== undefined) return
-  if (await setLost(ctx, payment, true))
+  } else if (verdict.kind === 'reversed' && (await setLost(ctx, payment, true)))
     ctx.log.error({ payment_id: payment._id, coin: payment.coin }, 'the chain took back a settled payment')
 }
 
@@ -332,10 +335,9 @@ const needsTransaction = ({ has_payments, order_id, carried_raw }: InvoiceRecord
 async function expire(ctx: Context, invoice: InvoiceRecord, look_after: number): Promise<void> {
   await ctx.database.transaction(async (session) => {
     const current = await ctx.invoices.find(invoice._id, session)
-    if (current === undefined || current.lapsed) return
-    const isUnpayable = current.foreign === true && current.order_id !== undefined
-    if (!isUnpayable && current.expires_at > nowSeconds(ctx)) return
-    if (await ctx.invoices.isUnderWay(current._id, { inTime: true }, session)) return
+    if (current === undefined) return
+    const isHeldOpen = await ctx.invoices.isUnderWay(current._id, { inTime: true }, session)
+    if (judgeExpiry(current, isHeldOpen, nowSeconds(ctx)).kind === 'stays') return
     const outcome = await purposeOf(ctx, current).expired(ctx, current, session)
     const fields = { ...outcome.fields, look_after, lapsed: true, open: false as const }
     await changeInvoice(ctx, current, { ...outcome, fields }, session, [invoiceMark(current, 'expired')])

@@ -52,11 +52,9 @@ const VARIABLES = {
   ALLOWED_HOSTS: hosts,
   OPERATOR_PORT: port,
   OPERATOR_HOST: z.string(),
-  OPERATOR_HOSTS: hosts,
   OPERATOR_TOKEN: z.string().min(16, 'expected at least 16 characters'),
   BOARD_WRITES: z.enum(['0', '1'], 'expected 0 or 1'),
   METRICS_PORT: port,
-  METRICS_HOST: z.string(),
   METRICS_TOKEN: z.string().min(16, 'expected at least 16 characters'),
   REQUEST_SECONDS: number('a number of seconds from 1 to 15', { min: 1, max: 15 }),
   DRAIN_SECONDS: number(`a number of seconds from 0 to ${MAX_DRAIN_SECONDS}`, { max: MAX_DRAIN_SECONDS }),
@@ -120,9 +118,6 @@ const VARIABLES = {
   MIN_PAYOUT_XNO: coins,
   MIN_PAYOUT_XMR: coins,
   MAX_FEE_XMR: coins,
-  OTEL_EXPORTER_OTLP_ENDPOINT: webUrl(['http:', 'https:']),
-  OTEL_EXPORTER_OTLP_HEADERS: z.string(),
-  OTEL_TRACES_SAMPLER_ARG: number('a share from 0 to 1', { max: 1 }),
   LOG_LEVEL: z.enum(
     ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
     'expected a level of pino, such as info',
@@ -131,6 +126,15 @@ const VARIABLES = {
 
 export type VariableName = keyof typeof VARIABLES
 export const VARIABLE_NAMES = Object.keys(VARIABLES) as VariableName[]
+/**
+ * Variables of earlier versions, each with what takes its place. A start refuses them: one that kept something
+ * closed must not lose its effect unnoticed.
+ */
+export const REMOVED: Readonly<Record<string, string>> = {
+  OPERATOR_HOSTS: "name the hosts of the operator's port in ALLOWED_HOSTS, beside those of the API",
+  METRICS_HOST: 'OPERATOR_HOST is the address of the port for metrics too',
+}
+
 type Read = { [Name in VariableName]?: z.output<(typeof VARIABLES)[Name]> }
 
 /**
@@ -177,7 +181,6 @@ export const SECRETS: Partial<Record<VariableName, readonly Part[]>> = {
   NANO_SEED_FILE: ['start', 'workers'],
   NANO_REPRESENTATIVE: ['start', 'workers'],
   MONERO_WALLET_RPC_URL: ['start', 'workers'],
-  OTEL_EXPORTER_OTLP_HEADERS: ['start', 'api', 'workers'],
 }
 
 /**
@@ -226,6 +229,8 @@ export type Config = ReturnType<typeof toConfig>
  */
 export function readConfig(environment: NodeJS.ProcessEnv, part: Part): Config {
   const { env, problems, unread } = readFileVariables(environment, part)
+  for (const [name, instead] of Object.entries(REMOVED))
+    if (env[name]) problems.push(`${name} is a setting no longer: ${instead}`)
   const read: Record<string, unknown> = {}
   for (const name of VARIABLE_NAMES) {
     const text = env[name]
@@ -297,18 +302,19 @@ function toConfig(read: Read) {
     witnesses: parseWitnesses(read.WITNESSES),
     /** How many of them have to cosign a checkpoint before the operator is content. */
     witnessQuorum: read.WITNESS_QUORUM ?? 0,
-    /** The names that requests may name in `Host`; undefined if any will do. */
+    /** The names that requests to the API may name in `Host`; undefined if any will do. */
     allowedHosts: read.ALLOWED_HOSTS,
-    operatorHosts: [(read.OPERATOR_HOST ?? '').toLowerCase(), ...(read.OPERATOR_HOSTS ?? [])],
+    /** The names by which a browser may call the operator's port. */
+    operatorHosts: [(read.OPERATOR_HOST ?? '').toLowerCase(), ...(read.ALLOWED_HOSTS ?? [])],
     operatorPort: read.OPERATOR_PORT ?? 3_001,
     /** Whether this process opens the operator's port even if it doesn't serve the queue `sweep`. */
     isOperatorPortSet: read.OPERATOR_PORT !== undefined,
+    /** Where the operator's port and the metrics port listen. */
     operatorHost: read.OPERATOR_HOST ?? '127.0.0.1',
     /** Whether Bull Board has buttons. */
     boardWrites: read.BOARD_WRITES === '1',
     /** 0: no metrics port. */
     metricsPort: read.METRICS_PORT ?? 0,
-    metricsHost: read.METRICS_HOST ?? '127.0.0.1',
     /** How long a request may take, and how long it may wait for the database within that. */
     requestMs,
     databaseMs: requestMs - TIME_TO_ANSWER_MS,
@@ -348,11 +354,6 @@ function toConfig(read: Read) {
     minPayout: { xno: read.MIN_PAYOUT_XNO ?? '0.01', xmr: read.MIN_PAYOUT_XMR ?? '0.001' },
     maxFeeXmr: read.MAX_FEE_XMR ?? '0.01',
     logLevel: read.LOG_LEVEL ?? 'info',
-    /** Where traces are sent to, and of which share of the requests. */
-    tracing:
-      read.OTEL_EXPORTER_OTLP_ENDPOINT === undefined
-        ? undefined
-        : { endpoint: read.OTEL_EXPORTER_OTLP_ENDPOINT, ratio: read.OTEL_TRACES_SAMPLER_ARG ?? 1 },
     /** Files whose modes are checked; filled in by the processes that report to the operator. */
     secretFiles: [] as { name: VariableName; file: string }[],
     secrets: {
@@ -361,8 +362,6 @@ function toConfig(read: Read) {
       challengeSecret: read.CHALLENGE_SECRET,
       sealKeyFile: read.SEAL_KEY_FILE,
       sealMemoryFile: read.SEAL_MEMORY_FILE,
-      /** Headers sent with traces: `name=value,…`, values percent-encoded. */
-      otlpHeaders: read.OTEL_EXPORTER_OTLP_HEADERS,
     },
   }
 }

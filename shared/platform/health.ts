@@ -83,7 +83,7 @@ export interface MetricsServer {
  * @throws StartError with neither token, or if the port can't be opened
  */
 export async function startMetricsServer(ctx: Watched, health: Health): Promise<MetricsServer> {
-  const { metricsPort, metricsHost, secrets } = ctx.config
+  const { metricsPort, operatorHost, secrets } = ctx.config
   const tokens = [secrets.metricsToken, secrets.operatorToken].filter((token) => token !== undefined)
   if (tokens.length === 0) {
     throw new StartError(
@@ -101,7 +101,7 @@ export async function startMetricsServer(ctx: Watched, health: Health): Promise<
       })
     })
   }, WATCHERS)
-  const port = await listen(server, metricsPort, metricsHost, 'METRICS_PORT')
+  const port = await listen(server, metricsPort, operatorHost, 'METRICS_PORT')
   return { port, close: () => closeNow(server) }
 }
 

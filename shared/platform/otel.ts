@@ -35,15 +35,13 @@ const SENT_ATTRIBUTES: ReadonlySet<string> = new Set([
   'bullmq.job.attempts.made',
 ])
 
-interface OtelOptions {
-  endpoint: string
-  /** Of requests, 0 to 1. */
-  ratio: number
-  headers: Record<string, string>
-}
-
-/** Registers OpenTelemetry for this process and returns the tracer, which sends its spans to `endpoint`. */
-export function openOtel(part: string, { endpoint, ratio, headers }: OtelOptions): Tracer {
+/**
+ * Registers OpenTelemetry for this process and returns the tracer. Where it sends its spans to, and with which
+ * headers, the exporter reads from the environment.
+ *
+ * @param ratio of requests, 0 to 1, which begin a trace
+ */
+export function openOtel(part: string, ratio: number): Tracer {
   const provider = new NodeTracerProvider({
     resource: resourceFromAttributes({
       'service.name': `agent-network-${part}`,
@@ -51,7 +49,7 @@ export function openOtel(part: string, { endpoint, ratio, headers }: OtelOptions
     }),
     sampler: new ParentBasedSampler({ root: sampleRequests(ratio) }),
     idGenerator: { ...randomIds(), generateTraceId: traceIdOfRequest },
-    spanProcessors: [new BatchSpanProcessor(openExporter(endpoint, headers))],
+    spanProcessors: [new BatchSpanProcessor(openExporter())],
   })
   provider.register()
   const spans = trace.getTracer('agent-network')
@@ -112,8 +110,8 @@ function sampleRequests(ratio: number): Sampler {
 }
 
 /** An exporter over HTTP (OTLP) that sends of each span only what onlySentParts() leaves. */
-function openExporter(endpoint: string, headers: Record<string, string>): OTLPTraceExporter {
-  const exporter = new OTLPTraceExporter({ url: `${endpoint.replace(/\/+$/, '')}/v1/traces`, headers })
+function openExporter(): OTLPTraceExporter {
+  const exporter = new OTLPTraceExporter()
   const send = exporter.export.bind(exporter)
   exporter.export = (spans, done) => send(spans.map(onlySentParts), done)
   return exporter

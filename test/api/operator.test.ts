@@ -63,7 +63,7 @@ beforeAll(async () => {
       OPERATOR_PORT: '0',
       OPERATOR_TOKEN: TOKEN,
       METRICS_TOKEN,
-      OPERATOR_HOSTS: 'board.example',
+      ALLOWED_HOSTS: 'board.example',
       BOARD_WRITES: '1',
     },
     'workers',

@@ -7,12 +7,10 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findFreePort } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { readConfig } from '../../shared/platform/config.ts'
 import { startTracing } from '../../shared/platform/start-tracing.ts'
 import { setTracer } from '../../shared/platform/tracing.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startService } from '../support/service.ts'
-import { REQUIRED } from '../support/settings.ts'
 
 /* Programs that an operator's machine runs, built from Go's module proxy. */
 
@@ -85,10 +83,9 @@ service:
     )
 
   it('gets one trace of five spans for a post: request, commit, job, entry, seal', async () => {
-    const tracer = await startTracing(
-      readConfig({ ...REQUIRED, OTEL_EXPORTER_OTLP_ENDPOINT: endpoint }, 'api'),
-      'api',
-    )
+    process.env['OTEL_EXPORTER_OTLP_ENDPOINT'] = endpoint
+    const tracer = await startTracing(process.env, 'api')
+    delete process.env['OTEL_EXPORTER_OTLP_ENDPOINT']
     const service = await startService()
     try {
       const { token } = await service.registerWithPass()

@@ -2,12 +2,10 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { readConfig } from '../../shared/platform/config.ts'
 import { startTracing } from '../../shared/platform/start-tracing.ts'
 import { setTracer, type Tracer } from '../../shared/platform/tracing.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { findNonces, startService, type TestAgent, type TestService } from '../support/service.ts'
-import { REQUIRED } from '../support/settings.ts'
 
 const SENT = { limitMs: PATIENCE_MS }
 const SECRET_BODY = 'a body that stays where it is'
@@ -23,10 +21,12 @@ interface SentSpan {
 /** Takes what is sent over OTLP/HTTP, as JSON. */
 async function startReceiver() {
   const bodies: string[] = []
+  const authorizations = new Set<string | undefined>()
   const server = createServer((req, res) => {
     const parts: Buffer[] = []
     req.on('data', (part: Buffer) => parts.push(part))
     req.on('end', () => {
+      authorizations.add(req.headers.authorization)
       if (req.url === '/v1/traces') bodies.push(Buffer.concat(parts).toString())
       res.setHeader('Content-Type', 'application/json').end('{}')
     })
@@ -34,6 +34,7 @@ async function startReceiver() {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    authorizations,
     raw: () => bodies.join('\n'),
     spans: (): SentSpan[] =>
       bodies.flatMap((body) =>
@@ -52,15 +53,19 @@ describe('traces', () => {
   let agent: TestAgent
   beforeAll(async () => {
     receiver = await startReceiver()
-    process.env['OTEL_BSP_SCHEDULE_DELAY'] = '100'
-    const env = { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url }
-    tracer = await startTracing(readConfig({ ...REQUIRED, ...env }, 'api'), 'api')
+    const env = {
+      OTEL_BSP_SCHEDULE_DELAY: '100',
+      OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
+      OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer%20one',
+    }
+    Object.assign(process.env, env)
+    tracer = await startTracing(process.env, 'api')
+    for (const name of Object.keys(env)) delete process.env[name]
     service = await startService()
     agent = await service.registerWithPass()
   })
   afterAll(async () => {
     setTracer(undefined)
-    delete process.env['OTEL_BSP_SCHEDULE_DELAY']
     await service.stop()
     await tracer?.close()
     await receiver.close()
@@ -150,6 +155,10 @@ describe('traces', () => {
       'mongodb:',
     ])
       expect(sent).not.toContain(secret)
+  })
+
+  it('are sent with the headers that are set for them', () => {
+    expect([...receiver.authorizations]).toEqual(['Bearer one'])
   })
 
   it('of regular jobs there are none: each begins with a request', () => {

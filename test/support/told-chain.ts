@@ -56,12 +56,12 @@ export const recordLoss: typeof settlement.recordLoss = (ctx, payment) => {
   return settlement.recordLoss(ctx, payment)
 }
 
-export const moveTransfer: typeof payouts.moveTransfer = (ctx, transfer, from, to, reason) => {
+export const moveTransfer: typeof payouts.moveTransfer = (ctx, transfer, step, reason) => {
   const { coin, tx, kind, amount_raw: raw, fee_raw: fee = '0' } = transfer
   const { sent } = chainOf(ctx)
-  if (to === 'confirmed') sent.set(`${coin}/${tx}`, (kind === 'payout' ? BigInt(raw) : 0n) + BigInt(fee))
-  if (to === 'replaced') sent.delete(`${coin}/${tx}`)
-  return payouts.moveTransfer(ctx, transfer, from, to, reason)
+  if (step === 'confirmed') sent.set(`${coin}/${tx}`, (kind === 'payout' ? BigInt(raw) : 0n) + BigInt(fee))
+  if (step === 'replaced') sent.delete(`${coin}/${tx}`)
+  return payouts.moveTransfer(ctx, transfer, step, reason)
 }
 
 export const toldChain = (ctx: Context): ChainHoldings[] =>

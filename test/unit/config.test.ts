@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest'
 import {
   ConfigError,
   readConfig,
+  REMOVED,
   SECRETS,
   VARIABLE_NAMES,
   type Part,
@@ -68,6 +69,18 @@ describe('readConfig', () => {
     expect(missing('operator')).toEqual(['MONGODB_URL', 'REDIS_URL'])
   })
 
+  it.each(Object.keys(REMOVED))('refuses %s of earlier versions, and says what takes its place', (name) => {
+    expect(VARIABLE_NAMES).not.toContain(name)
+    expect(problemsOf({ ...REQUIRED, [name]: '' }, 'workers')).toEqual([])
+    const [problem, ...others] = problemsOf({ ...REQUIRED, [name]: 'marked' }, 'workers')
+    expect(others).toEqual([])
+    expect(problem).toMatch(new RegExp(`^${name} is a setting no longer: `))
+    expect(problem).not.toContain('marked')
+    expect(
+      VARIABLE_NAMES.some((known) => problem?.includes(`${known} `) || problem?.includes(`${known},`)),
+    ).toBe(true)
+  })
+
   it('hands a secret to no part but those that are named for it', () => {
     const filled: Record<string, string> = {
       ...REQUIRED,
@@ -86,7 +99,6 @@ describe('readConfig', () => {
       NANO_SEED_FILE: 'marked.seed',
       NANO_REPRESENTATIVE: ADDRESS,
       MONERO_WALLET_RPC_URL: 'http://marked-monero',
-      OTEL_EXPORTER_OTLP_HEADERS: 'authorization=marked-headers',
     }
     expect(Object.keys(marked).sort()).toEqual(Object.keys(SECRETS).sort())
     for (const part of PARTS) {
@@ -102,7 +114,7 @@ describe('readConfig', () => {
       Object.entries(SECRETS)
         .filter(([, parts]) => parts.includes('api'))
         .map(([name]) => name),
-    ).toEqual(['METRICS_TOKEN', 'CHALLENGE_SECRET', 'OTEL_EXPORTER_OTLP_HEADERS'])
+    ).toEqual(['METRICS_TOKEN', 'CHALLENGE_SECRET'])
   })
 
   it("gives the API the token of the metrics and never the operator's, whether it serves metrics or not", () => {

@@ -9,7 +9,6 @@ import {
   invoiceView,
   isByHandAlone,
   isPaid,
-  judgePayment,
   madeInvoiceView,
   missingRaw,
   remainderRaw,
@@ -332,23 +331,6 @@ describe('a payment', () => {
       isByHandAlone({ ...byHand, state: 'gone' }),
       isByHandAlone({ ...byHand, taken_from: 'unassigned' }),
     ]).toEqual([true, false, false, false])
-  })
-
-  it('buys once it is confirmed; late money waits until its invoice has expired, and is late only by then', () => {
-    const open = { ...base, expires_at: 10 }
-    const judge = (noted: Partial<PaymentRecord>, invoice: InvoiceRecord, at: number) =>
-      judgePayment({ ...payment, ...noted }, invoice, at)
-    const late = { late: true }
-    const lapsed = { ...open, lapsed: true }
-    expect([judge({}, open, 9), judge({}, open, 10), judge({}, lapsed, 10)]).toEqual(
-      Array.from({ length: 3 }, () => ({ kind: 'buys', late: false })),
-    )
-    expect(judge(late, open, 9)).toEqual({ kind: 'buys', late: false })
-    expect(judge(late, open, 10)).toEqual({ kind: 'waits', for: 'expiry' })
-    expect(judge(late, { ...open, foreign: true }, 9)).toEqual({ kind: 'waits', for: 'expiry' })
-    expect(judge(late, lapsed, 9)).toEqual({ kind: 'buys', late: true })
-    for (const state of ['settled', 'gone', 'locked'] as const)
-      expect(judge({ state }, open, 9)).toEqual({ kind: 'not_seen' })
   })
 })
 

@@ -115,9 +115,10 @@ describe('what a part is given and what is shown of it', () => {
     PATH: '/bin',
     AWS_SECRET_ACCESS_KEY: 'a',
     SIGNUPS: '',
+    OTEL_EXPORTER_OTLP_TIMEOUT: '500',
   }
 
-  it('gives the API no key, seed, wallet or operator token, and neither part what is not a setting', () => {
+  it('gives the API no key, seed, wallet or operator token, and neither part what neither it nor OpenTelemetry reads', () => {
     expect(selectEnvironment({ ...env, METRICS_PORT: '9100' }, 'api')).toEqual({
       METRICS_TOKEN: 'o',
       METRICS_PORT: '9100',
@@ -126,6 +127,7 @@ describe('what a part is given and what is shown of it', () => {
       REDIS_URL: 'redis://x',
       PORT: '3000',
       PATH: '/bin',
+      OTEL_EXPORTER_OTLP_TIMEOUT: '500',
     })
     const { CHALLENGE_SECRET: _, ...forWorkers } = secrets
     expect(selectEnvironment(env, 'workers')).toEqual({
@@ -134,6 +136,7 @@ describe('what a part is given and what is shown of it', () => {
       REDIS_URL: 'redis://x',
       PORT: '3000',
       PATH: '/bin',
+      OTEL_EXPORTER_OTLP_TIMEOUT: '500',
     })
   })
 

@@ -133,7 +133,7 @@ describe('the books and the chain', () => {
       await storeTransfers(storing.ctx, [transfer])
       await storing.settled()
       const stored = await ctx.payouts.findTransfer(transfer._id)
-      await moveTransfer(ctx, stored as TransferRecord, ['sent'], 'confirmed')
+      await moveTransfer(ctx, stored as TransferRecord, 'confirmed')
       expect(-((await balances()).get('chain') ?? 0n)).toBe(XNO)
 
       // And the same of what a look at the wallet books: before its transaction, and within it.

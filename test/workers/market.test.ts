@@ -524,8 +524,8 @@ describe('a payout', () => {
       const sent = transfer(own)
       await storeTransfers(market.ctx, [sent])
       expect(await statusOf(order)).toBe('released')
-      await moveTransfer(market.ctx, sent, ['signed'], 'sent')
-      await moveTransfer(market.ctx, sent, ['sent'], 'confirmed')
+      await moveTransfer(market.ctx, sent, 'taken')
+      await moveTransfer(market.ctx, sent, 'confirmed')
       expect(await statusOf(order)).toBe(status)
     }
     await checkMarket(market.ctx)
@@ -539,8 +539,8 @@ describe('a payout', () => {
     expect([await storeOrDrop(ctx, [first]), await storeOrDrop(ctx, [second])]).toEqual([true, false])
     expect(await payoutsOf(other)).toMatchObject([{ state: 'owed' }])
     expect(await ctx.payouts.findTransfer(second._id)).toBeUndefined()
-    await moveTransfer(ctx, first, ['signed'], 'sent')
-    await moveTransfer(ctx, first, ['sent'], 'confirmed')
+    await moveTransfer(ctx, first, 'taken')
+    await moveTransfer(ctx, first, 'confirmed')
   })
 
   it('by hand is refused while it is frozen or under way', async () => {
@@ -550,7 +550,7 @@ describe('a payout', () => {
     await market.lose(paymentTx)
     expect(await markPaidByHand(market.ctx, payout?._id ?? '', newTx())).toBe(false)
     await expect(storeTransfers(market.ctx, [transfer([...(await payoutsOf(order))])])).rejects.toThrow(
-      'frozen',
+      'disputed',
     )
     await confirm(market.ctx, order, paymentTx)
     await decideDispute(market.ctx, order.id, 'release')
@@ -566,7 +566,7 @@ describe('a payout', () => {
     await storeTransfers(market.ctx, [sent])
     await market.lose((await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? '')
     expect(await sumsOf(order)).toEqual({ 'seller signed': percent(order, 80) })
-    await moveTransfer(market.ctx, sent, ['signed'], 'replaced')
+    await moveTransfer(market.ctx, sent, 'replaced')
     expect(await sumsOf(order)).toEqual({ 'seller frozen owed': percent(order, 80) })
     await decideDispute(market.ctx, order.id, 'refund')
   })
@@ -600,9 +600,9 @@ describe('a payout', () => {
       const order = await released()
       const sent = transfer(await payoutsOf(order))
       await storeTransfers(market.ctx, [sent])
-      await moveTransfer(market.ctx, sent, ['signed'], 'sent')
+      await moveTransfer(market.ctx, sent, 'taken')
       await market.lose((await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? '')
-      const { ctx, tries } = beforeFirstChange(() => moveTransfer(market.ctx, sent, ['sent'], 'confirmed'))
+      const { ctx, tries } = beforeFirstChange(() => moveTransfer(market.ctx, sent, 'confirmed'))
       await decideDispute(ctx, order.id, 'release')
       expect(tries()).toBeGreaterThan(1)
       expect([await statusOf(order), await sumsOf(order)]).toEqual([

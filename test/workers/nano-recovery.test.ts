@@ -482,7 +482,7 @@ describe('a payout', () => {
       const read = reading.exec.bind(reading)
       reading.exec = async () => {
         const found = await read()
-        expect(await moveTransfer(venue.ctx, transfer, ['signed'], 'replaced')).toBe(true)
+        expect(await moveTransfer(venue.ctx, transfer, 'replaced')).toBe(true)
         return found
       }
       return reading

@@ -537,7 +537,7 @@ describe('an outcome that is not known', () => {
     const [transfer] = await transfers()
     if (transfer === undefined) throw new Error('no transfer was stored')
     venue.node.rollback(transfer.tx.toUpperCase())
-    await moveTransfer(venue.ctx, transfer, ['sent'], 'held', 'for this test')
+    await moveTransfer(venue.ctx, transfer, 'held', 'for this test')
     await sendNano(venue.ctx)
     expect(await states(owed)).toEqual(['sent'])
     venue.node.confirm(transfer.tx.toUpperCase())

@@ -122,7 +122,7 @@ function refuseOtherHosts(allowed: readonly string[]): RequestHandler {
       ok: false,
       error: 'not_yours',
       message:
-        'The operator port is not known by this name; use its address, or list the name in OPERATOR_HOSTS.',
+        'The operator port is not known by this name; use its address, or list the name in ALLOWED_HOSTS.',
     })
   }
 }

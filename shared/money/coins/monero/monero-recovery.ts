@@ -63,15 +63,14 @@ export const listRecent = (ctx: MoneroContext): Promise<TransferRecord[]> =>
 async function noteInChain(ctx: MoneroContext, transfer: TransferRecord, isFinal: boolean): Promise<void> {
   if (transfer.state !== 'replaced') {
     await noteTaken(ctx, transfer)
-    if (isFinal) await moveTransfer(ctx, transfer, ['sent'], 'confirmed')
+    if (isFinal) await moveTransfer(ctx, transfer, 'confirmed')
   } else if (isFinal && (await reinstateTransfer(ctx, transfer)))
     ctx.log.warn({ transfer_id: transfer._id, tx: transfer.tx }, 'a replaced transaction is in the chain')
 }
 
 /** Notes that the wallet or the chain has a transfer: it is sent, and no longer refused. */
 async function noteTaken(ctx: MoneroContext, transfer: TransferRecord): Promise<void> {
-  if (transfer.state === 'signed' || transfer.state === 'held')
-    await moveTransfer(ctx, transfer, ['signed', 'held'], 'sent')
+  if (transfer.state === 'signed' || transfer.state === 'held') await moveTransfer(ctx, transfer, 'taken')
   else if (transfer.refused !== undefined) await ctx.payouts.setRefused(transfer._id, null)
 }
 
@@ -99,7 +98,7 @@ export async function offer(
   } catch (error) {
     if (!(error instanceof NodeRefused)) throw error
     if (!(await isSuperseded(ctx, transfer, state))) await noteRefusal(ctx, transfer, error.reason)
-    else if (await moveTransfer(ctx, transfer, [...OPEN_TRANSFERS, 'confirmed'], 'replaced', SPENT_ELSEWHERE))
+    else if (await moveTransfer(ctx, transfer, 'replaced', SPENT_ELSEWHERE))
       ctx.log.warn(about, 'a transaction of ours can never be confirmed; what it was to pay is owed again')
   }
 }
@@ -152,8 +151,7 @@ export async function leaveToOtherWallets(ctx: MoneroContext, address: string): 
     if (transfer.payout_ids.length === 0) continue
     const isForeign = (readSigned(transfer).wallet ?? address) !== address
     if (isForeign === (transfer.foreign === true)) continue
-    if (isForeign)
-      await moveTransfer(ctx, transfer, ['signed', 'sent'], 'held', 'it is of a wallet that is not in use')
+    if (isForeign) await moveTransfer(ctx, transfer, 'held', 'it is of a wallet that is not in use')
     await ctx.payouts.setForeign(transfer._id, isForeign)
     const about = { transfer_id: transfer._id, tx: transfer.tx, payout_ids: transfer.payout_ids }
     ctx.log.error(about, isForeign ? FOREIGN : 'the wallet of a transaction is in use again')

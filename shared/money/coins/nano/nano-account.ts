@@ -158,8 +158,8 @@ async function confirm(ctx: NanoContext, account: OwnAccount, block: NanoBlock, 
     await reinstateTransfer(ctx, record, { account_index: account.index, previous: placeOf(block) })
   else {
     // The process that published it may have died before it noted that.
-    await moveTransfers(ctx, [record], ['signed', 'held'], 'sent')
-    await moveTransfers(ctx, [record], ['sent'], 'confirmed')
+    await moveTransfers(ctx, [record], 'taken')
+    await moveTransfers(ctx, [record], 'confirmed')
   }
 }
 

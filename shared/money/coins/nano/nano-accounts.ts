@@ -161,7 +161,7 @@ async function settleForeign(ctx: NanoContext, adopter: Adopter): Promise<void> 
     if (transfer === undefined || !OPEN_TRANSFERS.some((state) => state === transfer.state)) continue
     await ctx.payouts.setForeign(_id)
     const reason = 'it is of an account of another seed, and not in its chain'
-    await moveTransfers(ctx, [transfer], ['signed', 'sent'], 'held', reason)
+    await moveTransfers(ctx, [transfer], 'held', reason)
     const about = { transfer_id: _id, block: transfer.tx, payout_ids: transfer.payout_ids }
     ctx.log.error(about, 'a block of another seed is not in the chain, and may still come into it')
   }

@@ -3,7 +3,7 @@ import { SECOND_MS, nowSeconds } from '../../../platform/time.ts'
 import { stopCoin, isStopped, noteProblem } from '../../coin-round.ts'
 import { isNodeTrouble, NodeRefused, NodeUnreachable } from '../../node-errors.ts'
 import { moveTransfers, newTransfer, noteRefusal, storeOrDrop } from '../../payout-service.ts'
-import { isToBeOffered, OPEN_TRANSFERS, type PayoutRecord, type TransferRecord } from '../../payout.ts'
+import { isToBeOffered, type PayoutRecord, type TransferRecord } from '../../payout.ts'
 import { startFindings } from '../../reconcile.ts'
 import { listUnexplained } from '../../suspects.ts'
 import { accountOf, placeOf, sendingOf, settleAccount, yieldToReceiver } from './nano-account.ts'
@@ -190,12 +190,12 @@ async function publishAll(ctx: NanoContext, account: OwnAccount, run: readonly T
     }
     // After a death between the two it becomes known here that they were published.
     const noted = unnoted.filter(isThere)
-    await moveTransfers(ctx, noted, ['signed', 'held'], 'sent')
+    await moveTransfers(ctx, noted, 'taken')
     unnoted = unnoted.filter((transfer) => !isThere(transfer))
     // One that is taken again is refused no more: another time counts from its own first refusal.
     for (const taken of published)
       if (taken.refused !== undefined) await ctx.payouts.setRefused(taken._id, null)
-    await moveTransfers(ctx, confirmed, OPEN_TRANSFERS, 'confirmed')
+    await moveTransfers(ctx, confirmed, 'confirmed')
     open = open.filter((transfer) => !confirmed.includes(transfer))
     if (refused !== undefined) return weighRefusal(ctx, account, refused.transfer, refused.reason)
     if (open.length === 0) return 'confirmed'

@@ -18,7 +18,7 @@ import {
   storeOrDrop,
 } from '../../../../shared/money/payout-service.ts'
 import { createPayoutStore } from '../../../../shared/money/payout-store.ts'
-import { OPEN_TRANSFERS, type StoredPayout, type TransferRecord } from '../../../../shared/money/payout.ts'
+import type { StoredPayout, TransferRecord } from '../../../../shared/money/payout.ts'
 import { expireInvoices, recordLoss, recordPayment } from '../../../../shared/money/settlement.ts'
 import { NotModelled } from '../query.ts'
 import { requireThat, stubs } from '../stubs.ts'
@@ -196,9 +196,8 @@ async function payOut(ctx: Context, chain: Chain, world: World, isLast = false):
   const open = await ctx.payouts.listOpenTransfers('xno', 0)
   for (const transfer of open) {
     chain.publish(transfer)
-    if (transfer.state === 'signed') await moveTransfer(ctx, transfer, ['signed'], 'sent')
-    if (await chain.ask(() => chain.has(transfer)))
-      await moveTransfer(ctx, transfer, OPEN_TRANSFERS, 'confirmed')
+    if (transfer.state === 'signed') await moveTransfer(ctx, transfer, 'taken')
+    if (await chain.ask(() => chain.has(transfer))) await moveTransfer(ctx, transfer, 'confirmed')
   }
   for (const place of await chain.ask(() => chain.placesOfRivals())) await supersede(ctx, place)
   const previous = await chain.ask(() => chain.frontier())
