@@ -21,7 +21,7 @@ import { atOneMoment } from '../support/stored.ts'
 import { FULL } from '../support/full.ts'
 
 const TOGETHER = 60
-const ROUNDS = process.env['FAULTS'] === '1' ? 25 : 4
+const ROUNDS = FULL ? 25 : 4
 const each = <T>(length: number, make: (index: number) => T): T[] =>
   Array.from({ length }, (_, index) => make(index))
 const statuses = (answers: readonly Answer[]) => answers.map(({ status }) => status)

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { FULL } from '../support/full.ts'
 import { runVerb } from '../support/run-verb.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/platform/config.ts'
@@ -41,7 +42,6 @@ import { countStored, listPending } from '../support/stored.ts'
 import { checkNanoInvoice, fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 
-const FULL = process.env['FAULTS'] === '1'
 const MINUTE = 60_000
 const HOUR = 3_600_000
 const DAY = 86_400_000

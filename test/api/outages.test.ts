@@ -9,6 +9,7 @@ import { REQUEST_TIMEOUT_MS } from '../../shared/platform/limits.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import type { QueueName } from '../../shared/platform/queues.ts'
 import { startPool } from '../../workers/pool.ts'
+import { FULL } from '../support/full.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
 import { startServers, type TemporaryServers, PATIENT } from '../support/servers.ts'
@@ -20,9 +21,6 @@ import {
   whenServed,
   type CallOptions,
 } from '../support/service.ts'
-
-/** Of each server one outage; the other kinds are for the long run. */
-const FULL = process.env['FAULTS'] === '1'
 
 type Api = RunningProcess & { url: string }
 interface Order {

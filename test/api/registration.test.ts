@@ -6,6 +6,7 @@ import { solvePuzzle } from '../../client/puzzle-solver.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import { isShare } from '../../shared/crypto/pow.ts'
 import { readStanding } from '../../shared/about/standing.ts'
+import { FULL } from '../support/full.ts'
 import { countStored, listPending } from '../support/stored.ts'
 import {
   findNonce,
@@ -384,7 +385,7 @@ describe('signups that are closed later', () => {
 })
 
 describe('a flood of challenges', () => {
-  const FLOOD = process.env['FAULTS'] === '1' ? 10_000 : 2_000
+  const FLOOD = FULL ? 10_000 : 2_000
 
   it('stores nothing and keeps no memory', async () => {
     v8.setFlagsFromString('--expose-gc')

@@ -5,6 +5,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { readConfig, VARIABLE_NAMES, type VariableName } from '../../shared/platform/config.ts'
 import { checkLedgerOrigin } from '../../shared/ledger/checkpoint.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { FULL } from '../support/full.ts'
 import { startProcess } from '../support/processes.ts'
 import { REQUIRED, VALUES } from '../support/settings.ts'
 
@@ -24,7 +25,6 @@ const wrongTogether = Array.from({ length: most }, (_, turn) =>
   ),
 ) as Partial<Record<VariableName, string>>[]
 
-const isLong = process.env['FAULTS'] === '1'
 const PARTS = ['scripts/start.ts', 'api/main.ts', 'workers/main.ts', 'scripts/operator.ts'] as const
 
 describe.each(PARTS)('node %s', (script) => {
@@ -32,7 +32,7 @@ describe.each(PARTS)('node %s', (script) => {
 
   it('says all that is wrong with its settings in one message, exits with 1 and starts nothing', async () => {
     // Every form of each setting is read by the same code in test/unit/config.test.ts, without a process.
-    const turns = isLong ? wrongTogether : wrongTogether.slice(0, 1)
+    const turns = FULL ? wrongTogether : wrongTogether.slice(0, 1)
     for (const wrong of turns) {
       const dataDir = path.join(folder, 'data')
       const started = startProcess(script, { ...REQUIRED, DATA_DIR: dataDir, ...wrong }, args)

@@ -1,4 +1,5 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
+import { FULL } from './full.ts'
 
 /**
  * The files that take most of a minute and more, in the order in which they begin. Those that wait stand
@@ -46,7 +47,7 @@ const LONGEST_IN_FULL = [
   'faults/nano-crashes',
 ].map(toEnd)
 
-const order = process.env['FAULTS'] === '1' ? LONGEST_IN_FULL : LONGEST
+const order = FULL ? LONGEST_IN_FULL : LONGEST
 
 function toEnd(name: string): string {
   return `/test/${name}.test.ts`

@@ -8,6 +8,7 @@ import { pipeline } from 'node:stream/promises'
 import { Readable } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
+import { FULL } from '../support/full.ts'
 import { buildChain, SEAL_KEY } from '../support/ledger-chain.ts'
 import { noteOf } from '../support/log-proofs.ts'
 import { createClient } from '../../client/client.ts'
@@ -359,7 +360,7 @@ describe('the command, lied to by the service,', () => {
     })
 })
 
-const EVERY = process.env['FAULTS'] === '1' ? 1 : 211
+const EVERY = FULL ? 1 : 211
 
 describe('work', () => {
   const challengeOf = (difficultyBits: number, expiresAt: number) => ({

@@ -13,13 +13,11 @@ import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
 import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { HOUR_MS } from '../../shared/platform/time.ts'
 import { setRate } from '../support/coins.ts'
+import { FULL } from '../support/full.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import { reconcileNano, watchNano } from '../support/nano-jobs.ts'
 import { DAY_RAW, nanoChain, openNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
-
-/** Histories, and the orders in which both are restored, are for the long run. */
-const FULL = process.env['FAULTS'] === '1'
 
 let venue: NanoVenue
 /** Processes of the API. */

@@ -3,6 +3,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { FULL } from '../support/full.ts'
 import { runVerb } from '../support/run-verb.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
@@ -16,9 +17,6 @@ import { guardTransactions } from '../../workers/keyed-queues.ts'
 import { openLedger, verifyWholeLedger } from '../support/ledger.ts'
 import { openNanoVenue, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
 import { startWorkersProcess, type RunningProcess } from '../support/processes.ts'
-
-/** Each of the two keys once; the rarer deaths are for the long run. */
-const FULL = process.env['FAULTS'] === '1'
 
 const LIMIT = { limitMs: 90_000, everyMs: 100 }
 const WALLET_QUEUES = 'fill-nano,sweep-nano,send-nano,reconcile-nano'

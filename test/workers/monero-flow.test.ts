@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { FULL } from '../support/full.ts'
 import { checkMonero } from '../support/monero-jobs.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import {
@@ -11,9 +12,6 @@ import {
   type InvoiceJson,
   type MoneroVenue,
 } from '../support/monero-venue.ts'
-
-/** Each fate of a payment once; what repeats one in another place, and waits for blocks, is for the long run. */
-const FULL = process.env['FAULTS'] === '1'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS

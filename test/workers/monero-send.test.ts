@@ -13,6 +13,7 @@ import { NodeRefused } from '../../shared/money/node-errors.ts'
 import { markPaidByHand, oweAgain } from '../../shared/money/payout-service.ts'
 import type { PayoutRecord } from '../../shared/money/payout.ts'
 import { disown } from '../support/coins.ts'
+import { FULL } from '../support/full.ts'
 import { fillMonero, reconcileMonero, sendMonero, watchMonero } from '../support/monero-jobs.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { confirmPayouts, crashAt, expectConfirmed, type CrashPoint } from '../support/monero-crashes.ts'
@@ -25,9 +26,6 @@ import {
   type MoneroPayee,
   type MoneroVenue,
 } from '../support/monero-venue.ts'
-
-/** Each rule of a payout once; what repeats one in another place, and waits for blocks, is for the long run. */
-const FULL = process.env['FAULTS'] === '1'
 
 // Blocks are mined, and programs ended and started, by the dozen.
 vi.setConfig({ testTimeout: 240_000 })

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, it } from 'vitest'
+import { FULL } from '../support/full.ts'
 import {
   crashAt,
   crashInRun,
@@ -8,9 +9,6 @@ import {
 } from '../support/nano-crashes.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import { nanoChain, openNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
-
-/** All that kill a worker in a run of blocks are for the long run. */
-const FULL = process.env['FAULTS'] === '1'
 
 let venue: NanoVenue
 

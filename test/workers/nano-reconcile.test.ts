@@ -3,6 +3,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { FULL } from '../support/full.ts'
 import { runVerb } from '../support/run-verb.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import { makeReceipt } from '../../shared/about/receipt-service.ts'
@@ -42,9 +43,6 @@ import {
   type NanoVenue,
 } from '../support/nano-venue.ts'
 import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
-
-/** What repeats a rule of another test in the large, or after another mishap, is for the long run. */
-const FULL = process.env['FAULTS'] === '1'
 
 let venue: NanoVenue
 const seals = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-seal-'))

@@ -5,6 +5,7 @@ import { markPaidByHand, moveTransfer, replaceTransfer } from '../../shared/mone
 import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
 import { setRate } from '../support/coins.ts'
+import { FULL } from '../support/full.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { emptyCollections } from '../support/servers.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
@@ -19,9 +20,6 @@ import {
   type NanoVenue,
 } from '../support/nano-venue.ts'
 import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
-
-/** What repeats a rule of another test in the large, or after another mishap, is for the long run. */
-const FULL = process.env['FAULTS'] === '1'
 
 let venue: NanoVenue
 

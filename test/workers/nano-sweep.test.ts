@@ -3,6 +3,7 @@ import type { TransferRecord } from '../../shared/money/payout.ts'
 import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { recordPayment } from '../../shared/money/settlement.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
+import { FULL } from '../support/full.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import {
   DAY_RAW,
@@ -15,9 +16,6 @@ import {
   type NanoVenue,
 } from '../support/nano-venue.ts'
 import { watchNano } from '../support/nano-jobs.ts'
-
-/** What repeats a rule of another test in the large, or after another mishap, is for the long run. */
-const FULL = process.env['FAULTS'] === '1'
 
 const LIMIT = { timeout: 60_000 }
 

@@ -7,6 +7,7 @@ import { acceptDelivery, deliverOrder, setRefundAddress } from '../../shared/mar
 import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { startPool } from '../../workers/pool.ts'
 import { setRate } from '../support/coins.ts'
+import { FULL } from '../support/full.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { checkMarket, vouch } from '../support/market.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
@@ -18,7 +19,6 @@ import { runCommand, runVerb } from '../support/run-verb.ts'
 /** Each order is of 10 XNO: 8 for its seller. */
 const PRICE_RAW = 10n * XNO
 const SHARE_RAW = 8n * XNO
-const FULL = process.env['FAULTS'] === '1'
 
 let venue: NanoVenue
 let pool: ReturnType<typeof startPool>
