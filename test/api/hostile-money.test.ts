@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { FULL } from '../support/full.ts'
+import { FULL, sampled } from '../support/full.ts'
 import { runVerb } from '../support/run-verb.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/platform/config.ts'
@@ -941,7 +941,7 @@ describe('an order that a restored database takes for undecided', () => {
     await checkAll()
   })
 
-  // test/workers/suspects.test.ts holds that orders without a refund address are disputed.
+  // test/faults/suspects.test.ts holds that orders without a refund address are disputed.
   it.runIf(FULL)(
     'does not pay its seller when its buyer was paid at an address that only the lost database knew',
     async () => {
@@ -1125,7 +1125,7 @@ describe('what the operator mistypes', () => {
     },
   )
 
-  it('as the transaction of a payout is refused if it pays somebody else, or less', async () => {
+  it.runIf(FULL)('as the transaction of a payout is refused if it pays somebody else, or less', async () => {
     const payout = strangerAddress()
     const order = await placeOrder(payout, strangerAddress())
     await payAndDeliver(order)
@@ -1313,7 +1313,7 @@ describe('a source of rates that lies', () => {
         '{"p":95}',
         '"0x5f"',
       ]
-      for (const [place, lie] of LIES.entries()) {
+      for (const [place, lie] of sampled(LIES, 4).entries()) {
         await rates.deleteMany({})
         const quotes: [string, string, string] = ['0.95', '"0.951"', lie]
         // The liar may be any of the three.

@@ -32,6 +32,7 @@ import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal-memory.ts'
 import { sealFields } from '../../shared/ledger/seal.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
 import { makeCoinReady } from '../support/coins.ts'
+import { FULL } from '../support/full.ts'
 import { openMarket, type TestMarket } from '../support/market.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { operatorEnv, runCommand, type Ran } from '../support/run-verb.ts'
@@ -724,42 +725,45 @@ describe('npm run operator', () => {
     }
   })
 
-  it('names processes on its database that use another Redis, and settings in which the same work differs', async () => {
-    const dataDir = fs.mkdtempSync(path.join(folder, 'redis-'))
-    const children = trackChildren(dataDir, () => undefined)
-    const redis = await startRedis({ binary: requireRedis(), dataDir, children, report: () => undefined })
-    const { mongodbUrl, queuePrefix: prefix } = service.ctx.config
-    const openApi = async (more: Record<string, string>) => {
-      const env = { ...PATIENT, MONGODB_URL: mongodbUrl, QUEUE_PREFIX: prefix, ...more }
-      const ctx = openContext(
-        readConfig(
-          { CHALLENGE_SECRET: 'ab'.repeat(32), REDIS_URL: service.ctx.config.redisUrl, ...env },
-          'api',
-        ),
-        service.ctx.log,
-      )
-      await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
-      const leave = keepPresence(ctx, 'api')
-      return async () => {
-        await leave()
-        await ctx.close()
+  it.runIf(FULL)(
+    'names processes on its database that use another Redis, and settings in which the same work differs',
+    async () => {
+      const dataDir = fs.mkdtempSync(path.join(folder, 'redis-'))
+      const children = trackChildren(dataDir, () => undefined)
+      const redis = await startRedis({ binary: requireRedis(), dataDir, children, report: () => undefined })
+      const { mongodbUrl, queuePrefix: prefix } = service.ctx.config
+      const openApi = async (more: Record<string, string>) => {
+        const env = { ...PATIENT, MONGODB_URL: mongodbUrl, QUEUE_PREFIX: prefix, ...more }
+        const ctx = openContext(
+          readConfig(
+            { CHALLENGE_SECRET: 'ab'.repeat(32), REDIS_URL: service.ctx.config.redisUrl, ...env },
+            'api',
+          ),
+          service.ctx.log,
+        )
+        await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
+        const leave = keepPresence(ctx, 'api')
+        return async () => {
+          await leave()
+          await ctx.close()
+        }
       }
-    }
-    const look = async (kind: string) =>
-      (await statusOf()).findings.find((finding) => finding.kind === kind)?.what
-    const all = [await openApi({}), await openApi({})]
-    try {
-      expect(await look('two_networks')).toBeUndefined()
-      expect(await look('settings_differ')).toBeUndefined()
-      all.push(await openApi({ REDIS_URL: redis.url }), await openApi({ REGISTER_BITS: '9' }))
-      await expect.poll(() => look('two_networks'), { timeout: PATIENCE_MS }).toContain('another Redis')
-      await expect.poll(() => look('settings_differ'), { timeout: PATIENCE_MS }).toContain('REGISTER_BITS')
-    } finally {
-      for (const end of all) await end()
-      await redis.child.stop()
-      children.close()
-    }
-  })
+      const look = async (kind: string) =>
+        (await statusOf()).findings.find((finding) => finding.kind === kind)?.what
+      const all = [await openApi({}), await openApi({})]
+      try {
+        expect(await look('two_networks')).toBeUndefined()
+        expect(await look('settings_differ')).toBeUndefined()
+        all.push(await openApi({ REDIS_URL: redis.url }), await openApi({ REGISTER_BITS: '9' }))
+        await expect.poll(() => look('two_networks'), { timeout: PATIENCE_MS }).toContain('another Redis')
+        await expect.poll(() => look('settings_differ'), { timeout: PATIENCE_MS }).toContain('REGISTER_BITS')
+      } finally {
+        for (const end of all) await end()
+        await redis.child.stop()
+        children.close()
+      }
+    },
+  )
 
   it('tries again what was given up, once its cause is mended', async () => {
     const queue = service.ctx.queues.get('check-chain')
@@ -841,7 +845,7 @@ describe('npm run operator', () => {
     }
   })
 
-  it('names a Redis that is nearly full, before it takes no more jobs', async () => {
+  it.runIf(FULL)('names a Redis that is nearly full, before it takes no more jobs', async () => {
     const dataDir = fs.mkdtempSync(path.join(folder, 'redis-'))
     const children = trackChildren(dataDir, () => undefined)
     const redis = await startRedis({ binary: requireRedis(), dataDir, children, report: () => undefined })

@@ -19,7 +19,7 @@ import { canRunPythonVerifier } from '../support/run-verifier.ts'
  */
 
 /** MUTATIONS and SEED make a run of another length, or of others. */
-const COUNT = Number(process.env['MUTATIONS'] ?? (FULL ? 100_000 : 600))
+const COUNT = Number(process.env['MUTATIONS'] ?? (FULL ? 100_000 : 200))
 const BATCH = 500
 const SEED = Number(process.env['SEED'] ?? 1)
 const PUBKEY = keyToHex(ed25519PublicKey(SEAL_KEY))

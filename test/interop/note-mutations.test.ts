@@ -20,7 +20,7 @@ import { canRunPythonVerifier } from '../support/run-verifier.ts'
  */
 
 /** MUTATIONS and SEED make a run of another length, or of others. */
-const COUNT = Number(process.env['MUTATIONS'] ?? (FULL ? 100_000 : 200))
+const COUNT = Number(process.env['MUTATIONS'] ?? (FULL ? 100_000 : 80))
 const BATCH = 200
 /** How often a verifier keeps how far it has come. */
 const KEEP_MS = 10 * SECOND_MS
@@ -90,7 +90,7 @@ describe.skipIf(!canRunPythonVerifier())('mutated checkpoints (skipped if there 
     const folder = mkdtempSync(join(tmpdir(), 'note-mutations-'))
     const python = startPythonVerifier()
     const codes = new Map<number, number>()
-    const servers = await Promise.all([...Array(BATCH).keys()].map(() => serveChain(WHOLE)))
+    const servers = await Promise.all([...Array(Math.min(BATCH, COUNT)).keys()].map(() => serveChain(WHOLE)))
     try {
       const states = await writeStates(folder)
       for (const [at, policy] of POLICIES.entries()) writeFileSync(join(folder, `policy-${at}`), policy)

@@ -113,14 +113,17 @@ describe('the index file', () => {
 })
 
 describe('no address is given twice', () => {
-  it('by an API that runs on while an older database is put beneath it, before any worker looks at that', async () => {
-    await giveSome(2)
-    const backup = await backUp()
-    await giveSome(3)
-    await backup.database()
-    await giveSome(3, false)
-    expectNoneTwice()
-  })
+  it.runIf(FULL)(
+    'by an API that runs on while an older database is put beneath it, before any worker looks at that',
+    async () => {
+      await giveSome(2)
+      const backup = await backUp()
+      await giveSome(3)
+      await backup.database()
+      await giveSome(3, false)
+      expectNoneTwice()
+    },
+  )
 
   it('by an API that begins with an older database: it gives none before a worker has made some for it', async () => {
     await giveSome(2)
@@ -282,19 +285,22 @@ describe('no address is given twice', () => {
     },
   )
 
-  it('though another process of the API has given it out and runs on, whatever was restored', async () => {
-    await giveSome(1)
-    const backup = await backUp()
-    for (let count = 0; count < 3; count++) {
-      venue.pay({ address: given.at(-1) ?? '' }, DAY_RAW)
+  it.runIf(FULL)(
+    'though another process of the API has given it out and runs on, whatever was restored',
+    async () => {
       await giveSome(1)
-    }
-    await backup.database()
-    backup.index()
-    restartWorkers()
-    await fill(apis[0])
-    await fill(apis[1])
-    await giveSome(3)
-    expectNoneTwice()
-  })
+      const backup = await backUp()
+      for (let count = 0; count < 3; count++) {
+        venue.pay({ address: given.at(-1) ?? '' }, DAY_RAW)
+        await giveSome(1)
+      }
+      await backup.database()
+      backup.index()
+      restartWorkers()
+      await fill(apis[0])
+      await fill(apis[1])
+      await giveSome(3)
+      expectNoneTwice()
+    },
+  )
 })

@@ -23,10 +23,7 @@ checkBooksAfterEach(
 afterAll(() => venue.stop())
 
 /** One of each kind, with the blocks below; all of them are in test/faults. */
-const SOME: readonly CrashPoint[] = [
-  { call: 'transaction', phase: 'after', count: 1 },
-  { call: 'setSwept', phase: 'before', count: 1 },
-]
+const SOME: readonly CrashPoint[] = [{ call: 'transaction', phase: 'after', count: 1 }]
 
 describe('a worker that is killed', () => {
   it.each(SOME)(
