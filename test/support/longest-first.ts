@@ -7,7 +7,6 @@ import { FULL } from './full.ts'
  */
 const LONGEST = [
   'workers/nano-send',
-  'workers/monero-send',
   'api/hostile-money',
   'workers/monero-flow',
   'workers/nano-sweep',
@@ -17,7 +16,6 @@ const LONGEST = [
   'api/operator-verbs',
   'workers/sealer',
   'workers/nano-watch',
-  'workers/suspects',
   'workers/paid-by-hand',
   'workers/nano-reconcile',
   'workers/nano-health',
@@ -33,7 +31,7 @@ const LONGEST = [
  */
 const LONGEST_IN_FULL = [
   'faults/named-cases',
-  'workers/monero-send',
+  'faults/monero-send',
   'workers/monero-flow',
   'faults/monero-crashes',
   'faults/monero-storm',
