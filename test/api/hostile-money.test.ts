@@ -169,7 +169,7 @@ function listAt(address: string, hash: string, amountRaw: bigint): void {
 }
 
 describe('a payment', () => {
-  it('raced by 50 checks and 8 finds from two processes is one credit', async () => {
+  it.runIf(FULL)('raced by 50 checks and 8 finds from two processes is one credit', async () => {
     const agent = await service.register()
     const invoice = await invoiceFor(agent, 3)
     const tx = venue.pay(invoice, 3n * DAY_RAW)
@@ -440,7 +440,7 @@ describe("an option on a coin's price", () => {
 })
 
 describe('an address that a restored database has forgotten', () => {
-  it('is given to nobody else, and what is paid there is credited to nobody else', async () => {
+  it.runIf(FULL)('is given to nobody else, and what is paid there is credited to nobody else', async () => {
     const backup = await copyOf('agents', 'invoices', 'payments', 'addresses', 'coins')
     const forgotten: Made[] = []
     for (let round = 0; round < 2; round++) {
@@ -965,56 +965,61 @@ describe('what the operator mistypes', () => {
   /** A worker that serves what the operator asks about a transaction. */
   const settle = (...argv: string[]) => operator('settle-invoice', ...argv)
 
-  it('as an amount is refused beyond what is still to be paid, and makes no payout before the chain has shown it', async () => {
-    const refund = strangerAddress()
-    const order = await placeOrder(strangerAddress(), refund)
-    const [other] = [await placeOrder(strangerAddress(), strangerAddress())]
-    await payAndDeliver(other)
-    const tx = newTx()
-    const refused = await settle(order.id, '55', tx)
-    expect([refused.error, refused.json['message']]).toEqual([
-      'wrong_state',
-      'Only 10 xno is still to be paid; --over counts more.',
-    ])
-    const counted = await settle(order.id, '55', tx, '--over')
-    expect(counted).toMatchObject({ exitCode: 0 })
-    expect((await payoutsOf(order)).map(({ amount_raw: raw, state }) => [raw, state])).toEqual([
-      [String(45n * XNO), 'owed'],
-    ])
-    for (let round = 0; round < 2; round++) {
-      await watchNano(venue.ctx)
-      await sendNano(venue.ctx)
-    }
-    expect(arrived(refund)).toBe(0n)
-    expect(await payoutsOf(order)).toMatchObject([{ state: 'owed' }])
-    const listed = (await operator('payouts')).json['payees'] as {
-      payouts: { payout_id: string; waits_for_chain: boolean }[]
-    }[]
-    const [shown] = listed.flatMap(({ payouts }) => payouts).filter(({ waits_for_chain: waits }) => waits)
-    expect(shown?.payout_id).toBe((await payoutsOf(order))[0]?._id)
-    expect(await refreshOrder(order)).toMatchObject({ payouts: [{ waits_for_chain: true, to_self: false }] })
-    expect((await operator('status', '--wait', '20')).json).toMatchObject({
-      payouts: { waits_for_chain: { xno: 1, xmr: 0 }, to_self: { xno: 0 } },
-    })
+  it.runIf(FULL)(
+    'as an amount is refused beyond what is still to be paid, and makes no payout before the chain has shown it',
+    async () => {
+      const refund = strangerAddress()
+      const order = await placeOrder(strangerAddress(), refund)
+      const [other] = [await placeOrder(strangerAddress(), strangerAddress())]
+      await payAndDeliver(other)
+      const tx = newTx()
+      const refused = await settle(order.id, '55', tx)
+      expect([refused.error, refused.json['message']]).toEqual([
+        'wrong_state',
+        'Only 10 xno is still to be paid; --over counts more.',
+      ])
+      const counted = await settle(order.id, '55', tx, '--over')
+      expect(counted).toMatchObject({ exitCode: 0 })
+      expect((await payoutsOf(order)).map(({ amount_raw: raw, state }) => [raw, state])).toEqual([
+        [String(45n * XNO), 'owed'],
+      ])
+      for (let round = 0; round < 2; round++) {
+        await watchNano(venue.ctx)
+        await sendNano(venue.ctx)
+      }
+      expect(arrived(refund)).toBe(0n)
+      expect(await payoutsOf(order)).toMatchObject([{ state: 'owed' }])
+      const listed = (await operator('payouts')).json['payees'] as {
+        payouts: { payout_id: string; waits_for_chain: boolean }[]
+      }[]
+      const [shown] = listed.flatMap(({ payouts }) => payouts).filter(({ waits_for_chain: waits }) => waits)
+      expect(shown?.payout_id).toBe((await payoutsOf(order))[0]?._id)
+      expect(await refreshOrder(order)).toMatchObject({
+        payouts: [{ waits_for_chain: true, to_self: false }],
+      })
+      expect((await operator('status', '--wait', '20')).json).toMatchObject({
+        payouts: { waits_for_chain: { xno: 1, xmr: 0 }, to_self: { xno: 0 } },
+      })
 
-    // Taken back, it can be recorded as it is; and then the chain shows it, and all goes on.
-    const paymentId = String(counted.json['payment_id'])
-    expect(await settle('--undo', paymentId, '--dry-run')).toMatchObject({ exitCode: 0 })
-    expect(await settle('--undo', paymentId)).toMatchObject({
-      exitCode: 0,
-      json: { payment_id: paymentId, ledger_entry: 'payment' },
-    })
-    expect((await refreshOrder(order)).status).toBe('awaiting_payment')
-    expect((await payoutsOf(order)).map(({ state }) => state)).toEqual(['withdrawn'])
-    await checkAll()
-    venue.pay(order, 10n * XNO + 1n * XNO)
-    await watchNano(venue.ctx)
-    expect((await refreshOrder(order)).status).toBe('paid')
-    await sweepNano(venue.ctx)
-    await sendNano(venue.ctx)
-    expect(arrived(refund)).toBe(XNO)
-    await checkAll()
-  })
+      // Taken back, it can be recorded as it is; and then the chain shows it, and all goes on.
+      const paymentId = String(counted.json['payment_id'])
+      expect(await settle('--undo', paymentId, '--dry-run')).toMatchObject({ exitCode: 0 })
+      expect(await settle('--undo', paymentId)).toMatchObject({
+        exitCode: 0,
+        json: { payment_id: paymentId, ledger_entry: 'payment' },
+      })
+      expect((await refreshOrder(order)).status).toBe('awaiting_payment')
+      expect((await payoutsOf(order)).map(({ state }) => state)).toEqual(['withdrawn'])
+      await checkAll()
+      venue.pay(order, 10n * XNO + 1n * XNO)
+      await watchNano(venue.ctx)
+      expect((await refreshOrder(order)).status).toBe('paid')
+      await sweepNano(venue.ctx)
+      await sendNano(venue.ctx)
+      expect(arrived(refund)).toBe(XNO)
+      await checkAll()
+    },
+  )
 
   it.runIf(FULL)(
     'as recorded by hand goes out once the chain shows the same transaction, however it is seen first',

@@ -419,6 +419,7 @@ describe('the OpenAPI document', () => {
     const [poor, banned] = [await service.register(), await service.register()]
     await setBanned(service.ctx, banned.id, true)
     const seen = new Set<string>()
+    const tooLong = `{"x":"${'x'.repeat(600_000)}"}`
     for (const route of routes) {
       const path = pathsOf(route)[0] ?? ''
       const { responses } = document.paths[path]?.[route.method.toLowerCase()] as Operation
@@ -446,7 +447,9 @@ describe('the OpenAPI document', () => {
               [none, { headers: json, body: '[]' }],
               [none, { headers: json, body: '{}' }],
               [none, { headers: { ...token, 'Content-Type': 'text/plain' }, body: '{}' }],
-              [none, { headers: json, body: `{"x":"${'x'.repeat(600_000)}"}` }],
+              ...(FULL || route.path === '/post'
+                ? ([[none, { headers: json, body: tooLong }]] satisfies [string, RequestInit][])
+                : []),
             ] satisfies [string, RequestInit][])),
       ]
       for (const [place, init] of asks) {

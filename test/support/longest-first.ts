@@ -1,28 +1,19 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { FULL } from './full.ts'
 
-/**
- * The files that take most of a minute and more, in the order in which they begin. Those that wait stand
- * beside those that compute.
- */
+/** The files that take longest, in the order in which they begin. Those that wait stand beside those that compute. */
 const LONGEST = [
   'workers/nano-send',
   'api/hostile-money',
   'workers/monero-flow',
-  'workers/nano-sweep',
   'flows/first-session',
-  'workers/signer',
-
   'api/operator-verbs',
-  'workers/sealer',
-  'workers/nano-watch',
-  'workers/paid-by-hand',
-  'workers/nano-reconcile',
-  'workers/nano-health',
+  'api/turns',
+  'api/outages',
   'workers/market',
+  'api/market',
   'api/bad-input',
-  'workers/key-leases',
-  'workers/sealer-crashes',
+  'workers/nano-recovery',
 ].map(toEnd)
 
 /**

@@ -371,7 +371,7 @@ describe('the recovery rule', () => {
     },
   )
 
-  it.each(sampled(['by the next round', 'by a reconciliation']))(
+  it.runIf(FULL).each(['by the next round', 'by a reconciliation'])(
     'a replaced block that is in the chain after all is taken back %s',
     async (by) => {
       const { owed, ours, rival, payee, thief } = await replaceForAWhile()
