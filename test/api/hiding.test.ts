@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { sampled } from '../support/full.ts'
+import { FULL, sampled } from '../support/full.ts'
 import { OFFER } from '../support/market.ts'
 import { operatorEnv, runCommand } from '../support/run-verb.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
@@ -159,7 +159,7 @@ describe('a banned agent', () => {
     expect(await readAll(wares)).toContain('handle":"unlawful')
   })
 
-  it('can be hidden after it was banned', async () => {
+  it.runIf(FULL)('can be hidden after it was banned', async () => {
     const wares = await write('later')
     await operator('ban', wares.agent.id)
     expect(await operator('ban', wares.agent.id, '--hide')).toMatchObject({ hidden: true, changed: true })

@@ -830,45 +830,76 @@ async function withWorker<T>(work: () => Promise<T>): Promise<T> {
 }
 
 describe('an order that a restored database takes for undecided', () => {
-  // holds: rules.market.steps.suspected
-  it('does not pay its buyer when its seller was paid before: it is disputed, and so the other way round', async () => {
-    const [payout, refund] = [strangerAddress(), strangerAddress()]
-    const [paidSeller, paidBuyer, other] = [
-      await placeOrder(payout, strangerAddress()),
-      await placeOrder(strangerAddress(), refund),
+  // holds: rules.market.steps.resumed_delivered, rules.market.steps.resumed_paid, rules.market.steps.suspected
+  it('is disputed if a send may have paid a buyer who names no address, and goes on once that is accounted for', async () => {
+    const [paid, delivered, named] = [
+      await placeOrder(strangerAddress()),
+      await placeOrder(strangerAddress()),
       await placeOrder(strangerAddress(), strangerAddress()),
     ]
-    for (const order of [paidSeller, paidBuyer, other]) await payAndDeliver(order)
-    // What the database has forgotten: both orders had ended, and one side of each was sent its part.
-    const sent = await signAndPublish(venue, 0, { sendTo: payout, amountRaw: PART_RAW })
-    await signAndPublish(venue, 0, { sendTo: refund, amountRaw: PRICE_RAW })
+    venue.pay(paid, PRICE_RAW)
+    for (const order of [delivered, named]) await payAndDeliver(order)
+    const { deliver_by: deliverBy = 0 } = (await venue.ctx.orders.find(paid.orderId)) ?? {}
+    const tx = await signAndPublish(venue, 0, { sendTo: strangerAddress(), amountRaw: XNO / 10n })
     await reconcileNano(venue.ctx)
-    for (const order of [paidSeller, paidBuyer]) {
-      expect(await refreshOrder(order)).toMatchObject({
-        status: 'disputed',
-        disputed_by: 'chain',
-        next_transition: { actor: 'operator' },
-      })
-      expect(outcome(await take('accept', order))).toEqual([409, 'wrong_state'])
-    }
-    expect((await refreshOrder(other)).status).toBe('delivered')
-    await later(80 * HOUR)
-    await sendNano(venue.ctx)
-    expect([payout, refund].map(arrived)).toEqual([PART_RAW, PRICE_RAW])
-
-    // The operator decides as it was, and says what paid it.
-    expect(await operator('dispute', paidSeller.orderId, 'release')).toMatchObject({ exitCode: 0 })
-    await sendNano(venue.ctx)
-    const [owed] = await payoutsOf(paidSeller)
-    expect(owed?.state).toBe('held')
-    expect(await operator('payout-paid', owed?._id ?? '', sent)).toMatchObject({ exitCode: 0 })
-    expect((await refreshOrder(paidSeller)).status).toBe('paid_out')
-    expect(await operator('dispute', paidBuyer.orderId, 'refund')).toMatchObject({ exitCode: 0 })
-    await sendNano(venue.ctx)
-    expect([payout, refund].map(arrived)).toEqual([PART_RAW, PRICE_RAW])
-    expect(await payoutsOf(paidBuyer)).toMatchObject([{ state: 'held' }])
+    const statuses = async () =>
+      Promise.all([paid, delivered, named].map(async (order) => (await refreshOrder(order)).status))
+    expect(await statuses()).toEqual(['disputed', 'disputed', 'delivered'])
+    await later(30_000)
+    expect(await operator('reconcile', 'xno', '--explained', tx, '--dry-run')).toMatchObject({ exitCode: 0 })
+    expect(await statuses()).toEqual(['disputed', 'disputed', 'delivered'])
+    expect(await operator('reconcile', 'xno', '--explained', tx)).toMatchObject({ exitCode: 0 })
+    expect(await statuses()).toEqual(['paid', 'delivered', 'delivered'])
+    const resumed = await venue.ctx.orders.find(paid.orderId)
+    expect(resumed?.deliver_by).toBeGreaterThanOrEqual(deliverBy + 30)
+    expect(resumed?.due_at).toBe(resumed?.deliver_by)
+    expect(resumed?.disputed_by).toBeUndefined()
+    expectStatus(await take('accept', delivered), 200)
     await checkAll()
   })
+
+  // holds: rules.market.steps.suspected
+  it.runIf(FULL)(
+    'does not pay its buyer when its seller was paid before: it is disputed, and so the other way round',
+    async () => {
+      const [payout, refund] = [strangerAddress(), strangerAddress()]
+      const [paidSeller, paidBuyer, other] = [
+        await placeOrder(payout, strangerAddress()),
+        await placeOrder(strangerAddress(), refund),
+        await placeOrder(strangerAddress(), strangerAddress()),
+      ]
+      for (const order of [paidSeller, paidBuyer, other]) await payAndDeliver(order)
+      // What the database has forgotten: both orders had ended, and one side of each was sent its part.
+      const sent = await signAndPublish(venue, 0, { sendTo: payout, amountRaw: PART_RAW })
+      await signAndPublish(venue, 0, { sendTo: refund, amountRaw: PRICE_RAW })
+      await reconcileNano(venue.ctx)
+      for (const order of [paidSeller, paidBuyer]) {
+        expect(await refreshOrder(order)).toMatchObject({
+          status: 'disputed',
+          disputed_by: 'chain',
+          next_transition: { actor: 'operator' },
+        })
+        expect(outcome(await take('accept', order))).toEqual([409, 'wrong_state'])
+      }
+      expect((await refreshOrder(other)).status).toBe('delivered')
+      await later(80 * HOUR)
+      await sendNano(venue.ctx)
+      expect([payout, refund].map(arrived)).toEqual([PART_RAW, PRICE_RAW])
+
+      // The operator decides as it was, and says what paid it.
+      expect(await operator('dispute', paidSeller.orderId, 'release')).toMatchObject({ exitCode: 0 })
+      await sendNano(venue.ctx)
+      const [owed] = await payoutsOf(paidSeller)
+      expect(owed?.state).toBe('held')
+      expect(await operator('payout-paid', owed?._id ?? '', sent)).toMatchObject({ exitCode: 0 })
+      expect((await refreshOrder(paidSeller)).status).toBe('paid_out')
+      expect(await operator('dispute', paidBuyer.orderId, 'refund')).toMatchObject({ exitCode: 0 })
+      await sendNano(venue.ctx)
+      expect([payout, refund].map(arrived)).toEqual([PART_RAW, PRICE_RAW])
+      expect(await payoutsOf(paidBuyer)).toMatchObject([{ state: 'held' }])
+      await checkAll()
+    },
+  )
 
   it.runIf(FULL)(
     'pays nobody if it ends before that is found out: it is disputed when its payout is due, once',
@@ -941,7 +972,6 @@ describe('an order that a restored database takes for undecided', () => {
     await checkAll()
   })
 
-  // test/faults/suspects.test.ts holds that orders without a refund address are disputed.
   it.runIf(FULL)(
     'does not pay its seller when its buyer was paid at an address that only the lost database knew',
     async () => {

@@ -137,37 +137,6 @@ describe('a send that a restored database does not know', () => {
     await checkMarket(venue.ctx)
   })
 
-  // holds: rules.market.steps.resumed_delivered, rules.market.steps.resumed_paid
-  it('of the operator’s own disputes orders that name no refund address, and they go on once it is accounted for', async () => {
-    const [paid, delivered] = [await sell({ isDelivered: false }), await sell()]
-    const named = await sell({ refundTo: strangerAddress() })
-    const { deliver_by: deliverBy = 0 } = (await venue.ctx.orders.find(paid._id)) ?? {}
-    const tx = await signAndPublish(venue, 0, { sendTo: strangerAddress(), amountRaw: XNO / 10n })
-    await work()
-    await operator('reconcile', 'xno')
-    const statuses = async () => [await statusOf(paid), await statusOf(delivered), await statusOf(named)]
-    expect(await statuses()).toEqual(['disputed', 'disputed', 'delivered'])
-    venue.advance(30_000)
-    expect(await operator('reconcile', 'xno', '--explained', tx, '--dry-run')).toMatchObject({
-      exitCode: 0,
-      json: { orders_resumed: 2 },
-    })
-    expect(await statuses()).toEqual(['disputed', 'disputed', 'delivered'])
-    expect(await operator('reconcile', 'xno', '--explained', tx)).toMatchObject({
-      exitCode: 0,
-      json: { orders_resumed: 2 },
-    })
-    expect(await statuses()).toEqual(['paid', 'delivered', 'delivered'])
-    const resumed = await venue.ctx.orders.find(paid._id)
-    expect(resumed?.deliver_by).toBeGreaterThanOrEqual(deliverBy + 30)
-    expect(resumed?.due_at).toBe(resumed?.deliver_by)
-    expect(resumed?.disputed_by).toBeUndefined()
-    await accept(delivered)
-    await work()
-    expect([await statusOf(delivered), arrived(delivered.payout_address)]).toEqual(['paid_out', SHARE_RAW])
-    await checkMarket(venue.ctx)
-  })
-
   it('lets go on only what it alone disputes: an order that a second one may have paid waits for both', async () => {
     const order = await sell()
     const send = () => signAndPublish(venue, 0, { sendTo: strangerAddress(), amountRaw: XNO / 10n })

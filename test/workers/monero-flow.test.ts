@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { FULL, sampled } from '../support/full.ts'
-import { confirmPayouts, expectConfirmed } from '../support/monero-crashes.ts'
+import { expectConfirmed } from '../support/monero-crashes.ts'
 import { checkMonero } from '../support/monero-jobs.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import {
@@ -9,6 +9,7 @@ import {
   DAY_PICO,
   moneroChain,
   openMoneroVenue,
+  UNLOCK_BLOCKS,
   XMR,
   type Invoiced,
   type InvoiceJson,
@@ -132,10 +133,15 @@ describe('a payout in Monero', () => {
     await venue.fund(1, 2n * XMR)
     const amountPico = XMR / 3n
     const owed = await venue.owe(amountPico, address)
-    const isSent = async () => ((await venue.payout(owed._id)).state === 'sent' ? true : undefined)
-    await waitFor('its transaction', isSent, { limitMs: PATIENCE_MS })
-    expect(await payee.arrived(address)).toEqual([amountPico])
-    await confirmPayouts(venue, [owed])
+    const until = (state: string) =>
+      waitFor(
+        `its payout to be ${state}`,
+        async () => ((await venue.payout(owed._id)).state === state ? true : undefined),
+        { limitMs: PATIENCE_MS },
+      )
+    await until('sent')
+    await venue.generate(UNLOCK_BLOCKS)
+    await until('confirmed')
     await expectConfirmed(venue, owed)
     expect(await payee.arrived(address)).toEqual([amountPico])
   })
