@@ -270,7 +270,7 @@ describe('a group under way when its process is killed', () => {
         })
       }
     })
-    await waitFor('enough writes', () => (acknowledged.length > 200 ? true : undefined), {
+    await waitFor('enough writes', () => (acknowledged.length > (FULL ? 200 : 60) ? true : undefined), {
       limitMs: PATIENCE_MS,
       everyMs: 1,
     })

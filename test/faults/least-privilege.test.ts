@@ -10,7 +10,6 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import { announce } from '../../shared/announcements/announcement-service.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
-import { carriesPendingEntries } from '../../shared/ledger/pending.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { QUEUE_NAMES, queuePrefix, type QueueName } from '../../shared/platform/queues.ts'
@@ -272,19 +271,6 @@ describe('the network, each part with its own credentials', () => {
         db.collection('announcements').updateMany({}, { $set: { text: 'Another.' } }),
       ).rejects.toMatchObject(UNAUTHORIZED)
     })
-  })
-
-  it('has a row of writers for every collection, and its marks can be cleared', () => {
-    const models = Object.values(service.ctx.database.connection.models)
-    expect(Object.keys(WRITERS).sort()).toEqual(
-      models.map(({ collection }) => collection.collectionName).sort(),
-    )
-    for (const { collection, schema } of models)
-      if (carriesPendingEntries(schema))
-        expect(
-          WRITERS[collection.collectionName as keyof typeof WRITERS],
-          collection.collectionName,
-        ).toHaveProperty('ledger')
   })
 
   it('keeps every password for its owner alone', () => {
