@@ -23,10 +23,10 @@ export default defineConfig({
     // Node itself reads TypeScript, as it does in service: without a translation of their own the modules run
     // a tenth faster.
     experimental: { viteModuleRunner: false, nodeLoader: false },
-    // Full counts load the machine by themselves, and some of them have to be through within seconds. The
-    // others wait so much for blocks, polls and restarts that four at a time leave a quarter of two
-    // processors idle.
-    maxWorkers: isFull ? 2 : 6,
+    // Full counts load the machine by themselves, and some of them have to be through within seconds. Of the
+    // others some wait for blocks, polls and restarts, which more at a time would fill; but each worker warms up
+    // its code anew, which takes 9 s of a processor.
+    maxWorkers: isFull ? 2 : 4,
     sequence: { sequencer: LongestFirst },
     // Beside two other files a test may stand still for seconds; what it waits for inside says sooner what
     // did not come.

@@ -7,6 +7,7 @@ import { pathsOf } from '../../api/http/mount.ts'
 import type { Route } from '../../api/http/route.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import { newId } from '../../shared/platform/ids.ts'
+import { FULL } from '../support/full.ts'
 import { ADDRESSES, OFFER } from '../support/market.ts'
 import { countStored } from '../support/stored.ts'
 import {
@@ -17,8 +18,6 @@ import {
   type TestAgent,
   type TestService,
 } from '../support/service.ts'
-
-const FULL = process.env['FAULTS'] === '1'
 
 let service: TestService
 let caller: TestAgent
@@ -160,7 +159,7 @@ describe('a field', () => {
   // holds: contract.errors.every_rejection_carries_error_a_machine
   // holds: contract.errors.unknown_fields_in_post_bodies_are, rules.errors.invalid_field
   it('of a wrong type, an operator or nested without end is refused by name', async () => {
-    const SOME = 4
+    const SOME = 12
     let fields = 0
     await withoutTrace(async () => {
       for (const route of posts()) {

@@ -13,7 +13,7 @@ import { OFFER } from '../support/market.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { operatorEnv, runCommand } from '../support/run-verb.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
-import { FULL } from '../support/full.ts'
+import { FULL, sampled } from '../support/full.ts'
 
 /*
  * A ban takes effect on every record of its author: those that are there, those that come late, also if the process
@@ -248,7 +248,7 @@ describe('a ban', () => {
     expect(await listed(written)).toEqual(ALL)
   })
 
-  it.each([true, false])(
+  it.each(sampled([true, false]))(
     'lifted and set again and again, by several at once, ends as the last change says: banned %s',
     async (banned) => {
       const written = await write()
@@ -266,7 +266,7 @@ describe('a ban', () => {
     },
   )
 
-  it.each([true, false])(
+  it.each(sampled([true, false]))(
     'that is changed while it is being applied ends as it is then: banned %s',
     async (isBanned) => {
       const written = await write()

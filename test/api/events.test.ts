@@ -15,6 +15,7 @@ import { numberOverdueMarks } from '../../shared/events/unasked.ts'
 import { setHidden } from '../../shared/reports/hiding-service.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { startMarket, type TestMarket } from '../support/market.ts'
+import { FULL } from '../support/full.ts'
 import type { TestAgent, TestApi } from '../support/service.ts'
 import { newTx, pay } from '../support/coins.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
@@ -297,6 +298,7 @@ describe('events', () => {
     const agent = await market.register()
     const senders = await Promise.all(Array.from({ length: 4 }, () => market.registerWithPass()))
     const other = await market.addApi()
+    const EACH = FULL ? 40 : 10
     let writing = true
     const follow = async (api: TestApi): Promise<Event[]> => {
       const seen: Event[] = []
@@ -312,14 +314,14 @@ describe('events', () => {
     const ids = await Promise.all(
       senders.map(async (sender) => {
         const sent: string[] = []
-        for (let nth = 0; nth < 40; nth++) sent.push(await send(sender, agent))
+        for (let nth = 0; nth < EACH; nth++) sent.push(await send(sender, agent))
         return sent
       }),
     )
     writing = false
     const [first = [], ...others] = await Promise.all(reading)
     expect(first.map(({ cursor }) => Number(cursor))).toEqual(
-      Array.from({ length: 160 }, (_, nth) => nth + 1),
+      Array.from({ length: senders.length * EACH }, (_, nth) => nth + 1),
     )
     expect(first.map(({ id }) => id).sort()).toEqual(ids.flat().sort())
     for (const seen of others) expect(seen).toEqual(first)

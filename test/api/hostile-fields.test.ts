@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../shared/platform/errors.ts'
+import { FULL } from '../support/full.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 import { countStored } from '../support/stored.ts'
 
 /** Each is sent to one field in so many, and so each field gets some of them; all to all with full counts. */
-const SPREAD = process.env['FAULTS'] === '1' ? 1 : 3
+const SPREAD = FULL ? 1 : 3
 
 let service: TestService
 let agent: TestAgent

@@ -2,13 +2,14 @@ import { randomInt } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { createSeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
+import { FULL } from '../support/full.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 import { countStored } from '../support/stored.ts'
 import { connectRaw, statusesOf } from '../support/torture-sockets.ts'
 
 /** Changed requests that are tried, each from the seed and its number. */
-const CHANGED = process.env['FAULTS'] === '1' ? 20_000 : 400
+const CHANGED = FULL ? 20_000 : 400
 const SEED = Number(process.env['FUZZ_SEED'] ?? randomInt(1, 2 ** 31))
 const LIMIT = { limitMs: PATIENCE_MS, everyMs: 5 }
 

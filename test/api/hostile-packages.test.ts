@@ -4,6 +4,7 @@ import path from 'node:path'
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
+import { FULL } from '../support/full.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const read = <T>(name: string): T => JSON.parse(fs.readFileSync(path.join(ROOT, name), 'utf8')) as T
@@ -66,8 +67,6 @@ describe('the packages that this project brings', () => {
     expect(readme).toContain(`${new Set(names).size} packages go into production`)
   })
 })
-
-const FULL = process.env['FAULTS'] === '1'
 
 // Downloads every package.
 describe.runIf(FULL)('npm ci --ignore-scripts', () => {

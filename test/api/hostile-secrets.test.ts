@@ -15,6 +15,7 @@ import { openContext } from '../../shared/context.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { requireKeys } from '../../shared/operation/require-keys.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { FULL } from '../support/full.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startApiProcess, startProcess, type RunningProcess } from '../support/processes.ts'
 import { isolate, leaveDatabase, PATIENT } from '../support/servers.ts'
@@ -61,7 +62,7 @@ describe('a secret in a file that others can read', () => {
   /** What a process of workers checks before it does anything. */
   const begin = (env: Record<string, string>) => requireKeys(readConfig({ ...settings(), ...env }, 'workers'))
 
-  it('keeps the workers from starting, and they say which file', async () => {
+  it.runIf(FULL)('keeps the workers from starting, and they say which file', async () => {
     const { file, reason } = readable(...ROWS[0])
     const workers = startProcess('workers/main.ts', { ...settings(), SEAL_KEY_FILE: file })
     expect(await workers.ended).toBe(1)
@@ -86,7 +87,7 @@ describe('a secret in a file that others can read', () => {
     expect(() => begin({ [name]: file })).toThrow(file)
   })
 
-  it('is missed by workers that can do nothing without it', async () => {
+  it.runIf(FULL)('is missed by workers that can do nothing without it', async () => {
     const workers = startProcess('workers/main.ts', settings(), ['--queues', 'sign-seals,send-nano'])
     const line = await workers.waitForLine('the workers have nothing to do')
     expect(JSON.parse(line)).toMatchObject({ level: 40, for_want_of: ['seal key', 'nano seed'] })

@@ -5,6 +5,7 @@ import { newDmKeyPair } from '../../client/sealed-box.ts'
 import { acceptProposal } from '../../shared/claims/claim-service.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import type { MessageRecord } from '../../shared/messages/message.ts'
+import { FULL } from '../support/full.ts'
 import {
   registerOver,
   startService,
@@ -13,7 +14,7 @@ import {
   type TestService,
 } from '../support/service.ts'
 
-const CROWD = 60
+const CROWD = FULL ? 60 : 30
 
 let service: TestService
 let author: TestAgent

@@ -4,13 +4,14 @@ import { pathsOf } from '../../api/http/mount.ts'
 import { ERRORS } from '../../shared/platform/errors.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import { createAnswerCheck } from '../support/check-answers.ts'
+import { FULL } from '../support/full.ts'
 import { ADDRESSES, OFFER } from '../support/market.ts'
 import { createRandom, mutate, type RawRequest } from '../support/mutate-request.ts'
 import { startService, WITHOUT_LEDGER, type TestService } from '../support/service.ts'
 
-// `npm run harness -- fuzz` sets both; FAULTS=1 sends the full count.
-const { FUZZ_REQUESTS, FUZZ_SEED = '1', FAULTS } = process.env
-const COUNT = Number(FUZZ_REQUESTS ?? (FAULTS === '1' ? 100_000 : 500))
+// `npm run harness -- fuzz` sets both.
+const { FUZZ_REQUESTS, FUZZ_SEED = '1' } = process.env
+const COUNT = Number(FUZZ_REQUESTS ?? (FULL ? 100_000 : 200))
 const SEED = Number(FUZZ_SEED)
 const AT_ONCE = 32
 /** Without a whole answer by then the client closes its side, as one does that has no more to send. */

@@ -9,6 +9,7 @@ import { REQUEST_TIMEOUT_MS } from '../../shared/platform/limits.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import type { QueueName } from '../../shared/platform/queues.ts'
 import { startPool } from '../../workers/pool.ts'
+import { FULL } from '../support/full.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
 import { startServers, type TemporaryServers, PATIENT } from '../support/servers.ts'
@@ -20,9 +21,6 @@ import {
   whenServed,
   type CallOptions,
 } from '../support/service.ts'
-
-/** Of each server one outage; the other kinds are for the long run. */
-const FULL = process.env['FAULTS'] === '1'
 
 type Api = RunningProcess & { url: string }
 interface Order {
@@ -410,7 +408,7 @@ describe('while Redis is away', LONG, () => {
 })
 
 describe('an API that is told to stop', LONG, () => {
-  it('ends well though neither server can be reached', async () => {
+  it.runIf(FULL)('ends well though neither server can be reached', async () => {
     const api = await startApiProcess({
       ...settings,
       MONGODB_URL: 'mongodb://127.0.0.1:1/none',
@@ -422,38 +420,41 @@ describe('an API that is told to stop', LONG, () => {
     expect(await api.ended).toBe(0)
   })
 
-  it('finishes the requests that are under way, and then does not wait for connections that are kept alive', async () => {
-    const api = await startApiProcess({ ...settings, FREE_UNTIL: 'none' })
-    await isServing(api)
-    const { token } = await registerAt(api)
-    const order = (await ask(api, 'POST', '/invoice', { token, body: { currency: 'pow' } }))
-      .json as unknown as Order
-    // No worker runs, so this one waits for its verdict.
-    const slow = call(api, 'POST', '/work/submit', {
-      token,
-      body: { order_id: order.order_id, nonces: findNonces(order.prefix, 8, 1) },
-    })
-    const context = openContext(
-      readConfig(
-        { ...settings, ...PATIENT, MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url },
-        'workers',
-      ),
-      createLog('test', 'silent'),
-    )
-    await context.database.whenReady()
-    await waitFor(
-      'the batch',
-      async () =>
-        (await context.work.models.batches.countDocuments({ order_id: order.order_id })) === 1
-          ? true
-          : undefined,
-      LIMIT,
-    )
-    api.kill('SIGTERM')
-    expect((await slow).status).toBe(202)
-    expect(await api.ended).toBe(0)
-    // Those that linger to the end are cut, and it says so.
-    expect(api.logged()).not.toContain('connections were cut')
-    await context.close()
-  })
+  it.runIf(FULL)(
+    'finishes the requests that are under way, and then does not wait for connections that are kept alive',
+    async () => {
+      const api = await startApiProcess({ ...settings, FREE_UNTIL: 'none' })
+      await isServing(api)
+      const { token } = await registerAt(api)
+      const order = (await ask(api, 'POST', '/invoice', { token, body: { currency: 'pow' } }))
+        .json as unknown as Order
+      // No worker runs, so this one waits for its verdict.
+      const slow = call(api, 'POST', '/work/submit', {
+        token,
+        body: { order_id: order.order_id, nonces: findNonces(order.prefix, 8, 1) },
+      })
+      const context = openContext(
+        readConfig(
+          { ...settings, ...PATIENT, MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url },
+          'workers',
+        ),
+        createLog('test', 'silent'),
+      )
+      await context.database.whenReady()
+      await waitFor(
+        'the batch',
+        async () =>
+          (await context.work.models.batches.countDocuments({ order_id: order.order_id })) === 1
+            ? true
+            : undefined,
+        LIMIT,
+      )
+      api.kill('SIGTERM')
+      expect((await slow).status).toBe(202)
+      expect(await api.ended).toBe(0)
+      // Those that linger to the end are cut, and it says so.
+      expect(api.logged()).not.toContain('connections were cut')
+      await context.close()
+    },
+  )
 })

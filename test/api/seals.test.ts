@@ -11,6 +11,7 @@ import { verifyInclusion } from '../../shared/crypto/merkle.ts'
 import { setHidden } from '../../shared/reports/hiding-service.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { MAX_RECEIPT_ENTRIES } from '../../shared/platform/limits.ts'
+import { FULL } from '../support/full.ts'
 import { writePosts } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import {
@@ -167,8 +168,8 @@ describe('the ledger over the API', () => {
       fs.writeFileSync(file, JSON.stringify(receipt))
       return file
     })
-    for (const file of files)
-      for (const verify of verifiers())
+    for (const [part, file] of files.entries())
+      for (const verify of verifiers().filter((_, place, all) => FULL || place === part % all.length))
         expect(await askVerifier(verify, file)).toMatchObject({ ok: true, code: 0 })
     const findTiles = vi.spyOn(service.ctx.seals, 'findTiles')
     const answers = await Promise.all(

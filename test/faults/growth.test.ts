@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { MAX_QUERY_PARAMETERS } from '../../shared/platform/limits.ts'
+import { FULL } from '../support/full.ts'
 import { startService, WITHOUT_LEDGER, type TestService } from '../support/service.ts'
 import { connectRaw, type RawConnection } from '../support/torture-sockets.ts'
 
-const FULL = process.env['FAULTS'] === '1'
 /** Half of what a request's line and headers may be long (16 KB). */
 const HEAD_BYTES = 7_500
 /** Half of the longest body; an eighth of that shows a square just as well. */

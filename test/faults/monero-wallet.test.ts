@@ -12,10 +12,8 @@ import {
 import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../../shared/money/node-errors.ts'
 import { refuse, sendJson, startBrokenPeer, type Behaviour } from '../support/broken-peer.ts'
 import type { MoneroRegtest, RegtestWallet } from '../../devnet/monero-regtest/regtest.ts'
+import { FULL } from '../support/full.ts'
 import { openRegtest } from '../support/monero-regtest.ts'
-
-/** What repeats a rule of another test in the large, or after another mishap, is for the long run. */
-const FULL = process.env['FAULTS'] === '1'
 
 const XMR = 10n ** 12n
 /** Of received money, in blocks. */

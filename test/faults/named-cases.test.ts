@@ -25,6 +25,7 @@ import { orderWork } from '../../shared/passes/work-order.ts'
 import type { WorkOrderRecord } from '../../shared/passes/work.ts'
 import { submitShares } from '../../shared/passes/work-service.ts'
 import { makeCoinReady } from '../support/coins.ts'
+import { FULL } from '../support/full.ts'
 import { openWorkerContext, verifyWholeLedger, writePosts } from '../support/ledger.ts'
 import { checkMarket, openMarket } from '../support/market.ts'
 import { checkMoney } from '../support/money.ts'
@@ -48,8 +49,6 @@ import {
 } from '../support/service.ts'
 import { sendAndCut } from '../support/torture-cut.ts'
 
-/** Counts: few in every run of the tests, those of a long run with FAULTS=1. */
-const FULL = process.env['FAULTS'] === '1'
 const LONG_MS = FULL ? 3_600_000 : 180_000
 const LIMIT = { limitMs: PATIENCE_MS, everyMs: 100 }
 const DAY_MS = 86_400_000

@@ -17,6 +17,7 @@ import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import { ensureSealKey, readSealKey } from '../../shared/ledger/seal-key.ts'
+import { FULL } from '../support/full.ts'
 import { findChromium } from '../support/prepare.mjs'
 import { installClient, OWN_PATH, packClient, succeed } from '../support/package.ts'
 import { ADDRESSES, startMarket, type TestMarket } from '../support/market.ts'
@@ -25,7 +26,6 @@ import { sealOnAndOn } from '../support/seal-on.ts'
 import { preparePythonProgram, runProgram, whyNoPython } from '../support/python.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
-const FULL = process.env['FAULTS'] === '1'
 
 let folder: string
 let project: string

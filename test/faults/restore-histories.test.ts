@@ -18,6 +18,7 @@ import { accountForSend } from '../../shared/money/reconcile.ts'
 import { listUndecided } from '../../shared/money/suspects.ts'
 import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { setRate } from '../support/coins.ts'
+import { FULL } from '../support/full.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { checkMarket } from '../support/market.ts'
 import { checkBooks } from '../support/money.ts'
@@ -32,7 +33,6 @@ import { reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
  * chain has it, and as it was once decided.
  */
 
-const FULL = process.env['FAULTS'] === '1'
 const COUNT = Number(process.env['HISTORIES'] ?? (FULL ? 200 : 1))
 const FIRST_SEED = Number(process.env['HISTORY_SEED'] ?? 1)
 const STEPS = 16

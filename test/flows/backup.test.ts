@@ -188,7 +188,7 @@ describe('a backup', () => {
     expect(await verifyBackup(unnoted)).toMatchObject({ format: 1 })
   })
 
-  it('goes into a data folder for npm start as well, once', async () => {
+  it.runIf(FULL)('goes into a data folder for npm start as well, once', async () => {
     const dataDir = path.join(folder, 'data')
     expect(await operator(production(), ['restore', backup, '--to', dataDir])).toMatchObject({ exitCode: 0 })
     expect(fs.existsSync(path.join(dataDir, 'mongo-users'))).toBe(true)

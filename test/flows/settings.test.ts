@@ -5,6 +5,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { readConfig, VARIABLE_NAMES, type VariableName } from '../../shared/platform/config.ts'
 import { checkLedgerOrigin } from '../../shared/ledger/checkpoint.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { FULL, sampled } from '../support/full.ts'
 import { startProcess } from '../support/processes.ts'
 import { REQUIRED, VALUES } from '../support/settings.ts'
 
@@ -24,15 +25,14 @@ const wrongTogether = Array.from({ length: most }, (_, turn) =>
   ),
 ) as Partial<Record<VariableName, string>>[]
 
-const isLong = process.env['FAULTS'] === '1'
 const PARTS = ['scripts/start.ts', 'api/main.ts', 'workers/main.ts', 'scripts/operator.ts'] as const
 
-describe.each(PARTS)('node %s', (script) => {
+describe.each(sampled(PARTS, 2))('node %s', (script) => {
   const args = script === 'scripts/operator.ts' ? ['status'] : []
 
   it('says all that is wrong with its settings in one message, exits with 1 and starts nothing', async () => {
     // Every form of each setting is read by the same code in test/unit/config.test.ts, without a process.
-    const turns = isLong ? wrongTogether : wrongTogether.slice(0, 1)
+    const turns = FULL ? wrongTogether : wrongTogether.slice(0, 1)
     for (const wrong of turns) {
       const dataDir = path.join(folder, 'data')
       const started = startProcess(script, { ...REQUIRED, DATA_DIR: dataDir, ...wrong }, args)
@@ -58,17 +58,19 @@ describe('a process that lacks what it cannot do without', () => {
     )
   })
 
-  it.each([
-    [
-      ['--queue', 'sweep'],
-      /^Unknown option '--queue'.* The workers take --queues NAME,NAME and nothing else\.$/,
-    ],
-    [['sweep'], /^Unexpected argument 'sweep'.* The workers take --queues NAME,NAME and nothing else\.$/],
-    [
-      ['--queues', 'sweep,verify-share'],
-      /^--queues names verify-share; the queues are sweep, verify-shares, .*$/,
-    ],
-  ])(
+  it.each(
+    sampled([
+      [
+        ['--queue', 'sweep'],
+        /^Unknown option '--queue'.* The workers take --queues NAME,NAME and nothing else\.$/,
+      ],
+      [['sweep'], /^Unexpected argument 'sweep'.* The workers take --queues NAME,NAME and nothing else\.$/],
+      [
+        ['--queues', 'sweep,verify-share'],
+        /^--queues names verify-share; the queues are sweep, verify-shares, .*$/,
+      ],
+    ]),
+  )(
     'is told in one sentence what is wrong with the words %j after node workers/main.ts',
     async (args, sentence) => {
       const started = startProcess('workers/main.ts', REQUIRED, args)
@@ -77,25 +79,24 @@ describe('a process that lacks what it cannot do without', () => {
     },
   )
 
-  it.each([
-    // The API doesn't take the operator's token for its own.
-    [
-      'api/main.ts',
-      'METRICS_TOKEN',
-      { METRICS_PORT: '39999', OPERATOR_TOKEN: 'x'.repeat(16) },
-      'METRICS_PORT=0',
-    ],
-    ['workers/main.ts', 'METRICS_TOKEN', { METRICS_PORT: '39999', OPERATOR_PORT: '0' }, 'METRICS_PORT=0'],
-    ['workers/main.ts', 'OPERATOR_TOKEN', { OPERATOR_PORT: '39999' }, 'OPERATOR_PORT=0'],
-  ] as const)(
-    'is refused a port for whoever watches by node %s without its %s',
-    async (script, token, env, remedy) => {
-      const started = startProcess(script, { ...REQUIRED, ...env })
-      expect(await started.ended).toBe(1)
-      expect(started.logged()).toContain(`${token} is not set`)
-      expect(started.logged()).toContain(remedy)
-    },
-  )
+  it.each(
+    sampled([
+      // The API doesn't take the operator's token for its own.
+      [
+        'api/main.ts',
+        'METRICS_TOKEN',
+        { METRICS_PORT: '39999', OPERATOR_TOKEN: 'x'.repeat(16) },
+        'METRICS_PORT=0',
+      ],
+      ['workers/main.ts', 'METRICS_TOKEN', { METRICS_PORT: '39999', OPERATOR_PORT: '0' }, 'METRICS_PORT=0'],
+      ['workers/main.ts', 'OPERATOR_TOKEN', { OPERATOR_PORT: '39999' }, 'OPERATOR_PORT=0'],
+    ]),
+  )('is refused a port for whoever watches by node %s without its %s', async (script, token, env, remedy) => {
+    const started = startProcess(script, { ...REQUIRED, ...env })
+    expect(await started.ended).toBe(1)
+    expect(started.logged()).toContain(`${token} is not set`)
+    expect(started.logged()).toContain(remedy)
+  })
 
   it('is refused a name of the log other than the one that was signed for', () => {
     const [keyFile, memoryFile] = [path.join(folder, 'seal-key'), path.join(folder, 'seal-memory')]

@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { check } from '../../client/seal-verify.mjs'
 import { readReport, startPythonVerifier, verifyInNode, type Verify } from '../support/both-verifiers.ts'
+import { FULL } from '../support/full.ts'
 import { buildChain, makeEntry, receiptOver, sign } from '../support/ledger-chain.ts'
 import { canRunPythonVerifier, PYTHON_VERIFIER } from '../support/run-verifier.ts'
 
@@ -88,7 +89,7 @@ describe.each(verifiers)('a file for the verifier in %s', (_name, verify) => {
 })
 
 describe.skipIf(!canRunPythonVerifier())('the verifier in python (skipped if there is no python3)', () => {
-  it('keeps the points of a few keys, and those of none that is used once', async () => {
+  it.runIf(FULL)('keeps the points of a few keys, and those of none that is used once', async () => {
     const receipt = file(JSON.stringify(receiptOfManyKeys(60)))
     const program = `
 import sys

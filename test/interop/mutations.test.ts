@@ -7,6 +7,7 @@ import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
 import type { Seal } from '../../shared/crypto/seal-payload.ts'
 import { readReport, startPythonVerifier, verifyInNode, type Verify } from '../support/both-verifiers.ts'
+import { FULL } from '../support/full.ts'
 import { generateVectors } from '../support/generate-vectors.ts'
 import { buildChain, openingOf, receiptOver, SEAL_KEY, sign } from '../support/ledger-chain.ts'
 import { canRunPythonVerifier } from '../support/run-verifier.ts'
@@ -18,7 +19,7 @@ import { canRunPythonVerifier } from '../support/run-verifier.ts'
  */
 
 /** MUTATIONS and SEED make a run of another length, or of others. */
-const COUNT = Number(process.env['MUTATIONS'] ?? (process.env['FAULTS'] === '1' ? 100_000 : 600))
+const COUNT = Number(process.env['MUTATIONS'] ?? (FULL ? 100_000 : 200))
 const BATCH = 500
 const SEED = Number(process.env['SEED'] ?? 1)
 const PUBKEY = keyToHex(ed25519PublicKey(SEAL_KEY))

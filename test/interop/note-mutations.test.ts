@@ -7,6 +7,7 @@ import { describe, expect, it } from 'vitest'
 import { SECOND_MS } from '../../shared/platform/time.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import { readReport, startPythonVerifier, verifyInNode, type Verify } from '../support/both-verifiers.ts'
+import { FULL } from '../support/full.ts'
 import { buildChain, makeEntry, SEAL_KEY, serveChain, type LedgerChain } from '../support/ledger-chain.ts'
 import { cosign, POLICY } from '../support/log-policies.ts'
 import { consistencyOf, noteOf, receiptInLog } from '../support/log-proofs.ts'
@@ -19,7 +20,7 @@ import { canRunPythonVerifier } from '../support/run-verifier.ts'
  */
 
 /** MUTATIONS and SEED make a run of another length, or of others. */
-const COUNT = Number(process.env['MUTATIONS'] ?? (process.env['FAULTS'] === '1' ? 100_000 : 200))
+const COUNT = Number(process.env['MUTATIONS'] ?? (FULL ? 100_000 : 80))
 const BATCH = 200
 /** How often a verifier keeps how far it has come. */
 const KEEP_MS = 10 * SECOND_MS
@@ -89,7 +90,7 @@ describe.skipIf(!canRunPythonVerifier())('mutated checkpoints (skipped if there 
     const folder = mkdtempSync(join(tmpdir(), 'note-mutations-'))
     const python = startPythonVerifier()
     const codes = new Map<number, number>()
-    const servers = await Promise.all([...Array(BATCH).keys()].map(() => serveChain(WHOLE)))
+    const servers = await Promise.all([...Array(Math.min(BATCH, COUNT)).keys()].map(() => serveChain(WHOLE)))
     try {
       const states = await writeStates(folder)
       for (const [at, policy] of POLICIES.entries()) writeFileSync(join(folder, `policy-${at}`), policy)

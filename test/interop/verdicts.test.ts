@@ -6,6 +6,7 @@ import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import type { Seal } from '../../shared/crypto/seal-payload.ts'
 import { readReport, startPythonVerifier, verifyInNode, type Verify } from '../support/both-verifiers.ts'
+import { FULL } from '../support/full.ts'
 import {
   buildChain,
   leaveUnsigned,
@@ -472,10 +473,13 @@ describe.skipIf(!canRunPythonVerifier())('what both verifiers tell (skipped if t
 
   async function read(verify: Verify, ...args: string[]) {
     const report = readReport(await verify([...args, '--state', join(folder, 'state.json'), '--json']))
-    const { text } = await verify([...args, '--state', join(folder, 'other.json')])
-    expect(text.includes('GOOD'), text).toBe(
-      text.includes('GOOD:') && !text.includes('NOT BINDING') && !text.includes('BAD'),
-    )
+    // What is printed is one report in two forms.
+    if (FULL) {
+      const { text } = await verify([...args, '--state', join(folder, 'other.json')])
+      expect(text.includes('GOOD'), text).toBe(
+        text.includes('GOOD:') && !text.includes('NOT BINDING') && !text.includes('BAD'),
+      )
+    }
     expect([report.binding, report.ok]).toEqual([report.code === 0, report.code === 0])
     return report
   }

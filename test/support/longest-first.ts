@@ -1,29 +1,19 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
+import { FULL } from './full.ts'
 
-/**
- * The files that take most of a minute and more, in the order in which they begin. Those that wait stand
- * beside those that compute.
- */
+/** The files that take longest, in the order in which they begin. Those that wait stand beside those that compute. */
 const LONGEST = [
   'workers/nano-send',
-  'workers/monero-send',
   'api/hostile-money',
   'workers/monero-flow',
-  'workers/nano-sweep',
   'flows/first-session',
-  'workers/signer',
-
   'api/operator-verbs',
-  'workers/sealer',
-  'workers/nano-watch',
-  'workers/suspects',
-  'workers/paid-by-hand',
-  'workers/nano-reconcile',
-  'workers/nano-health',
+  'api/turns',
+  'api/outages',
   'workers/market',
+  'api/market',
   'api/bad-input',
-  'workers/key-leases',
-  'workers/sealer-crashes',
+  'workers/nano-recovery',
 ].map(toEnd)
 
 /**
@@ -32,7 +22,7 @@ const LONGEST = [
  */
 const LONGEST_IN_FULL = [
   'faults/named-cases',
-  'workers/monero-send',
+  'faults/monero-send',
   'workers/monero-flow',
   'faults/monero-crashes',
   'faults/monero-storm',
@@ -46,7 +36,7 @@ const LONGEST_IN_FULL = [
   'faults/nano-crashes',
 ].map(toEnd)
 
-const order = process.env['FAULTS'] === '1' ? LONGEST_IN_FULL : LONGEST
+const order = FULL ? LONGEST_IN_FULL : LONGEST
 
 function toEnd(name: string): string {
   return `/test/${name}.test.ts`

@@ -1,5 +1,6 @@
 import fs from 'node:fs'
 import os from 'node:os'
+import { FULL } from './full.ts'
 
 const MEMORY = '/dev/shm'
 const PLENTY_BYTES = 8 * 2 ** 30
@@ -10,7 +11,7 @@ const PLENTY_BYTES = 8 * 2 ** 30
  * after it as on a disk. Full counts fill more than a memory may hold.
  */
 export function serverFolder(): string {
-  if (process.env['FAULTS'] === '1' || !fs.existsSync(MEMORY)) return os.tmpdir()
+  if (FULL || !fs.existsSync(MEMORY)) return os.tmpdir()
   const { bavail, bsize } = fs.statfsSync(MEMORY)
   return Math.min(bavail * bsize, os.freemem()) >= PLENTY_BYTES ? MEMORY : os.tmpdir()
 }

@@ -32,7 +32,7 @@ const OTHER_PUBKEY = keyToHex(ed25519PublicKey(OTHER_SEAL_KEY))
 
 const ANY_AGE = ['--max-age', '999999999']
 
-const SEAL_COUNT = process.env['FAULTS'] === '1' ? 200 : 40
+const SEAL_COUNT = FULL ? 200 : 40
 /** Sizes of seals: odd and even, powers of two and their neighbours. */
 const MANY = Array.from({ length: SEAL_COUNT }, (_, index) => 1 + ((index * index) % 18))
 const ENTRY_COUNT = MANY.reduce((sum, size) => sum + size, 0)

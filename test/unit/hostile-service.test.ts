@@ -8,10 +8,12 @@ import { pipeline } from 'node:stream/promises'
 import { Readable } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
+import { FULL } from '../support/full.ts'
 import { buildChain, SEAL_KEY } from '../support/ledger-chain.ts'
 import { noteOf } from '../support/log-proofs.ts'
 import { createClient } from '../../client/client.ts'
 import { registerAgent } from '../../client/register.ts'
+import { assertInTime, WorkTooHardError } from '../../client/work-bound.ts'
 import { createTokenFile, tokenFilePath } from '../../client/token-file.ts'
 import { runAgent } from '../../client/command/run.ts'
 import { VERBS } from '../../client/command/verbs.ts'
@@ -359,7 +361,7 @@ describe('the command, lied to by the service,', () => {
     })
 })
 
-const EVERY = process.env['FAULTS'] === '1' ? 1 : 211
+const EVERY = FULL ? 1 : 211
 
 describe('work', () => {
   const challengeOf = (difficultyBits: number, expiresAt: number) => ({
@@ -386,13 +388,24 @@ describe('work', () => {
     }
   })
 
-  it('that this machine does not do before the challenge ends is refused once its speed is known', async () => {
-    const { url, lie } = await startLiar()
-    lie('/challenge', challengeOf(38, Math.floor(Date.now() / 1000) + 600))
-    await expect(registerAgent({ client: createClient({ baseUrl: url }), threads: 1 })).rejects.toMatchObject(
-      { code: 'work_too_hard' },
-    )
+  it('that this machine does not do before it ends is refused once its speed is known, and not before', () => {
+    const endsAt = Math.floor(Date.now() / 1000) + 600
+    const progress = { hashesPerSecond: 1e6, sharesFound: 0, secondsLeft: 10_000, positions: [] }
+    expect(() => assertInTime(endsAt, { ...progress, hashes: 4e6 })).not.toThrow()
+    expect(() => assertInTime(endsAt, { ...progress, hashes: 6e6 })).toThrow(WorkTooHardError)
+    expect(() => assertInTime(endsAt, { ...progress, hashes: 6e6, secondsLeft: 500 })).not.toThrow()
   })
+
+  it.runIf(FULL)(
+    'that a challenge asks for, and that takes too long here, ends the registration',
+    async () => {
+      const { url, lie } = await startLiar()
+      lie('/challenge', challengeOf(38, Math.floor(Date.now() / 1000) + 600))
+      await expect(
+        registerAgent({ client: createClient({ baseUrl: url }), threads: 1 }),
+      ).rejects.toMatchObject({ code: 'work_too_hard' })
+    },
+  )
 
   it('of an order that cannot be done is refused too', async () => {
     const { url, lie } = await startLiar()

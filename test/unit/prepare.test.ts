@@ -20,6 +20,7 @@ import {
   type Source,
 } from '../../scripts/prepare.mjs'
 import { trimNode } from '../../scripts/trim-node.mjs'
+import { FULL } from '../support/full.ts'
 import {
   findChromium,
   findMonero,
@@ -280,7 +281,7 @@ with zipfile.ZipFile(sys.argv[1], 'w') as wheel:
     expect(fs.statSync(path.join(cache, redis.cachedName)).mode & 0o777).toBe(0o755)
   })
 
-  it('is given up with a word when Python has no such wheel', async () => {
+  it.runIf(FULL)('is given up with a word when Python has no such wheel', async () => {
     const { wheelEnv } = offerWheel()
     fs.rmSync(path.join(folder, 'shop', fileName))
     await expect(prepareServer({ ...redis, names: [] }, wheelEnv, screen, [wheelSource!])).rejects.toThrow(

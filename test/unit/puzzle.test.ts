@@ -14,8 +14,9 @@ import {
   type Puzzle,
   type PuzzleKind,
 } from '../../shared/crypto/puzzle.ts'
+import { FULL } from '../support/full.ts'
 
-const SEEDS_PER_KIND = process.env['FAULTS'] === '1' ? 100_000 : 2_000
+const SEEDS_PER_KIND = FULL ? 100_000 : 2_000
 
 const ANSWER_FORMS: Readonly<Record<PuzzleKind, RegExp>> = {
   arithmetic: /^[1-9]\d{2,4}$/,

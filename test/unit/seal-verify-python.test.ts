@@ -6,6 +6,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { leafHash } from '../../shared/crypto/merkle.ts'
+import { FULL } from '../support/full.ts'
 import { buildChain, serveChain } from '../support/ledger-chain.ts'
 import {
   reportIn,
@@ -27,7 +28,7 @@ import { describeVerifier } from '../support/verifier-suite.ts'
  * Random inputs for the comparison of the two: enough to meet every member with several kinds of junk over a
  * few runs.
  */
-const RUNS = process.env['FAULTS'] === '1' ? 500 : 30
+const RUNS = FULL ? 500 : 30
 const isAvailable = canRunPythonVerifier()
 
 describeVerifier(

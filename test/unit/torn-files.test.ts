@@ -23,6 +23,7 @@ import { rememberSignedAnnouncement } from '../../shared/ledger/signed-announcem
 import { verifyBackup } from '../../shared/operation/backup.ts'
 import { readIndexFile } from '../../shared/money/address-pool.ts'
 import { openNanoSeed } from '../../shared/money/coins/nano/nano-keys.ts'
+import { FULL } from '../support/full.ts'
 
 interface Kept {
   /** What keeps it, in the words of the test's name. */
@@ -43,7 +44,7 @@ interface Kept {
 }
 
 /** Every cut and bit with FAULTS=1; else one of 29, which falls on each bit of a byte in turn. */
-const EVERY = process.env['FAULTS'] === '1' ? 1 : 29
+const EVERY = FULL ? 1 : 29
 
 let folder = ''
 beforeEach(() => {

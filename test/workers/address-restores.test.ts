@@ -13,13 +13,11 @@ import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
 import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { HOUR_MS } from '../../shared/platform/time.ts'
 import { setRate } from '../support/coins.ts'
+import { FULL } from '../support/full.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import { reconcileNano, watchNano } from '../support/nano-jobs.ts'
 import { DAY_RAW, nanoChain, openNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
-
-/** Histories, and the orders in which both are restored, are for the long run. */
-const FULL = process.env['FAULTS'] === '1'
 
 let venue: NanoVenue
 /** Processes of the API. */
@@ -115,14 +113,17 @@ describe('the index file', () => {
 })
 
 describe('no address is given twice', () => {
-  it('by an API that runs on while an older database is put beneath it, before any worker looks at that', async () => {
-    await giveSome(2)
-    const backup = await backUp()
-    await giveSome(3)
-    await backup.database()
-    await giveSome(3, false)
-    expectNoneTwice()
-  })
+  it.runIf(FULL)(
+    'by an API that runs on while an older database is put beneath it, before any worker looks at that',
+    async () => {
+      await giveSome(2)
+      const backup = await backUp()
+      await giveSome(3)
+      await backup.database()
+      await giveSome(3, false)
+      expectNoneTwice()
+    },
+  )
 
   it('by an API that begins with an older database: it gives none before a worker has made some for it', async () => {
     await giveSome(2)
@@ -284,19 +285,22 @@ describe('no address is given twice', () => {
     },
   )
 
-  it('though another process of the API has given it out and runs on, whatever was restored', async () => {
-    await giveSome(1)
-    const backup = await backUp()
-    for (let count = 0; count < 3; count++) {
-      venue.pay({ address: given.at(-1) ?? '' }, DAY_RAW)
+  it.runIf(FULL)(
+    'though another process of the API has given it out and runs on, whatever was restored',
+    async () => {
       await giveSome(1)
-    }
-    await backup.database()
-    backup.index()
-    restartWorkers()
-    await fill(apis[0])
-    await fill(apis[1])
-    await giveSome(3)
-    expectNoneTwice()
-  })
+      const backup = await backUp()
+      for (let count = 0; count < 3; count++) {
+        venue.pay({ address: given.at(-1) ?? '' }, DAY_RAW)
+        await giveSome(1)
+      }
+      await backup.database()
+      backup.index()
+      restartWorkers()
+      await fill(apis[0])
+      await fill(apis[1])
+      await giveSome(3)
+      expectNoneTwice()
+    },
+  )
 })

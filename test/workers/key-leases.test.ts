@@ -3,6 +3,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { FULL } from '../support/full.ts'
 import { runVerb } from '../support/run-verb.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
@@ -16,9 +17,6 @@ import { guardTransactions } from '../../workers/keyed-queues.ts'
 import { openLedger, verifyWholeLedger } from '../support/ledger.ts'
 import { openNanoVenue, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
 import { startWorkersProcess, type RunningProcess } from '../support/processes.ts'
-
-/** Each of the two keys once; the rarer deaths are for the long run. */
-const FULL = process.env['FAULTS'] === '1'
 
 const LIMIT = { limitMs: 90_000, everyMs: 100 }
 const WALLET_QUEUES = 'fill-nano,sweep-nano,send-nano,reconcile-nano'
@@ -101,32 +99,35 @@ const fill = async (amountRaw: bigint) => {
 const sentTo = (address: string): bigint => venue.holds(address).receivableRaw
 
 describe('of two hosts with one seed', () => {
-  it('one works and the other waits, whatever its clock says, and takes over within seconds of the death of the first', async () => {
-    await fill(10n * XNO)
-    const first = await startWallet(seedOfVenue())
-    await whenIs(venue.ctx, first, 'held')
-    const second = await startWallet(seedOfVenue(), HOUR_AHEAD)
-    await whenIs(venue.ctx, second, 'waiting')
-    const before = await venue.owe(XNO, strangerAddress())
-    await whenPaid(before._id)
-    const highest = await venue.ctx.coins.highestIndex('xno')
-    // Several rounds of both.
-    for (let round = 0; round < 3; round++) await whenPaid((await venue.owe(XNO, strangerAddress()))._id)
-    // On a machine that is held up for seconds the lease may change hands: each time addresses are left out once, and said once.
-    const losses = countOf(first, 'no more') + countOf(second, 'no more')
-    expect(await venue.ctx.coins.highestIndex('xno')).toBeLessThanOrEqual(highest + losses * 1_000)
-    expect(countOf(second, 'this one waits, and takes over')).toBe(1 + countOf(second, 'no more'))
-    expect((await operator('status', '--wait', '20')).answer['keys']).toContainEqual(
-      expect.objectContaining({ key: 'xno wallet', state: 'waiting' }),
-    )
-    first.kill('SIGKILL')
-    const tookMs = await whenIs(venue.ctx, second, 'held')
-    console.info(`taken over ${Math.round(tookMs)} ms after a SIGKILL`)
-    const payee = strangerAddress()
-    await whenPaid((await venue.owe(XNO, payee))._id)
-    expect(sentTo(payee)).toBe(XNO)
-    expect((await venue.ctx.coins.findCoin('xno'))?.halted).toBeUndefined()
-  })
+  it.runIf(FULL)(
+    'one works and the other waits, whatever its clock says, and takes over within seconds of the death of the first',
+    async () => {
+      await fill(10n * XNO)
+      const first = await startWallet(seedOfVenue())
+      await whenIs(venue.ctx, first, 'held')
+      const second = await startWallet(seedOfVenue(), HOUR_AHEAD)
+      await whenIs(venue.ctx, second, 'waiting')
+      const before = await venue.owe(XNO, strangerAddress())
+      await whenPaid(before._id)
+      const highest = await venue.ctx.coins.highestIndex('xno')
+      // Several rounds of both.
+      for (let round = 0; round < 3; round++) await whenPaid((await venue.owe(XNO, strangerAddress()))._id)
+      // On a machine that is held up for seconds the lease may change hands: each time addresses are left out once, and said once.
+      const losses = countOf(first, 'no more') + countOf(second, 'no more')
+      expect(await venue.ctx.coins.highestIndex('xno')).toBeLessThanOrEqual(highest + losses * 1_000)
+      expect(countOf(second, 'this one waits, and takes over')).toBe(1 + countOf(second, 'no more'))
+      expect((await operator('status', '--wait', '20')).answer['keys']).toContainEqual(
+        expect.objectContaining({ key: 'xno wallet', state: 'waiting' }),
+      )
+      first.kill('SIGKILL')
+      const tookMs = await whenIs(venue.ctx, second, 'held')
+      console.info(`taken over ${Math.round(tookMs)} ms after a SIGKILL`)
+      const payee = strangerAddress()
+      await whenPaid((await venue.owe(XNO, payee))._id)
+      expect(sentTo(payee)).toBe(XNO)
+      expect((await venue.ctx.coins.findCoin('xno'))?.halted).toBeUndefined()
+    },
+  )
 
   it.runIf(FULL)(
     'one that was stopped and goes on after the other has taken over pays nothing a second time',

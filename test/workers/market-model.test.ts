@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { FULL } from '../support/full.ts'
 import { histories, openRealMarket, playHistory, type RealMarket } from '../support/market-model.ts'
 
-const HISTORIES = process.env.FAULTS === '1' ? 2_000 : 2
+const HISTORIES = FULL ? 2_000 : 2
 const HISTORY_LIMIT_MS = 5_000
 const COMMANDS = 40
 let real: RealMarket

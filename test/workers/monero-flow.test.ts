@@ -1,4 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { FULL, sampled } from '../support/full.ts'
+import { expectConfirmed } from '../support/monero-crashes.ts'
 import { checkMonero } from '../support/monero-jobs.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import {
@@ -6,14 +9,13 @@ import {
   DAY_PICO,
   moneroChain,
   openMoneroVenue,
+  UNLOCK_BLOCKS,
   XMR,
   type Invoiced,
   type InvoiceJson,
   type MoneroVenue,
 } from '../support/monero-venue.ts'
-
-/** Each fate of a payment once; what repeats one in another place, and waits for blocks, is for the long run. */
-const FULL = process.env['FAULTS'] === '1'
+import { PATIENCE_MS } from '../support/patience.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -124,6 +126,27 @@ describe('an invoice in Monero', () => {
   })
 })
 
+describe('a payout in Monero', () => {
+  it('arrives with the payee to the last piconero, once, and is confirmed with its block', async () => {
+    const payee = await venue.openPayee()
+    const address = await payee.address()
+    await venue.fund(1, 2n * XMR)
+    const amountPico = XMR / 3n
+    const owed = await venue.owe(amountPico, address)
+    const until = (state: string) =>
+      waitFor(
+        `its payout to be ${state}`,
+        async () => ((await venue.payout(owed._id)).state === state ? true : undefined),
+        { limitMs: PATIENCE_MS },
+      )
+    await until('sent')
+    await venue.generate(UNLOCK_BLOCKS)
+    await until('confirmed')
+    await expectConfirmed(venue, owed)
+    expect(await payee.arrived(address)).toEqual([amountPico])
+  })
+})
+
 describe('a look because somebody asked', () => {
   it.runIf(FULL)('is shared by those that ask at once', async () => {
     let looks = 0
@@ -220,24 +243,27 @@ describe('a chain that turns back', () => {
   )
 
   // holds: rules.pass.payment_states.gone
-  it('and does not have it any more: it is gone after five blocks, and counts if it comes back', async () => {
-    const invoice = await venue.invoice(1)
-    await venue.pay(invoice, DAY_PICO)
-    await venue.mine(1)
-    await venue.until(invoice, 'its block', ({ confirmations }) => confirmations === 1)
-    const putBack = await reorganise(invoice)
-    await venue.nextRound()
-    await venue.mine(3)
-    expect(statesOf(await venue.check(invoice))).toEqual(['seen'])
-    await venue.mine(1)
-    await mineLast()
-    expect(await venue.check(invoice)).toMatchObject({
-      status: 'awaiting_payment',
-      payments: [{ state: 'gone' }],
-    })
-    await putBack()
-    expect(await venue.mineUntil(invoice, 'its settlement', isSettled)).toMatchObject({ credited_days: 1 })
-  })
+  it.runIf(FULL)(
+    'and does not have it any more: it is gone after five blocks, and counts if it comes back',
+    async () => {
+      const invoice = await venue.invoice(1)
+      await venue.pay(invoice, DAY_PICO)
+      await venue.mine(1)
+      await venue.until(invoice, 'its block', ({ confirmations }) => confirmations === 1)
+      const putBack = await reorganise(invoice)
+      await venue.nextRound()
+      await venue.mine(3)
+      expect(statesOf(await venue.check(invoice))).toEqual(['seen'])
+      await venue.mine(1)
+      await mineLast()
+      expect(await venue.check(invoice)).toMatchObject({
+        status: 'awaiting_payment',
+        payments: [{ state: 'gone' }],
+      })
+      await putBack()
+      expect(await venue.mineUntil(invoice, 'its settlement', isSettled)).toMatchObject({ credited_days: 1 })
+    },
+  )
 
   it.runIf(FULL)(
     'and took back what was settled: the pass stands, it is on record as taken back, and as returned when it is',
@@ -288,7 +314,7 @@ describe('a chain that turns back', () => {
 })
 
 describe('a wallet or daemon that is down', () => {
-  it.each(['monero-wallet-rpc', 'monerod'])('makes nothing expire: %s', async (which) => {
+  it.each(sampled(['monerod', 'monero-wallet-rpc']))('makes nothing expire: %s', async (which) => {
     const program = which === 'monerod' ? venue.regtest : venue.wallet
     const invoice = await venue.invoice(1)
     await program.setDown(true)

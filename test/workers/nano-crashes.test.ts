@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, it } from 'vitest'
+import { FULL } from '../support/full.ts'
 import {
   crashAt,
   crashInRun,
@@ -8,9 +9,6 @@ import {
 } from '../support/nano-crashes.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import { nanoChain, openNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
-
-/** All that kill a worker in a run of blocks are for the long run. */
-const FULL = process.env['FAULTS'] === '1'
 
 let venue: NanoVenue
 
@@ -25,10 +23,7 @@ checkBooksAfterEach(
 afterAll(() => venue.stop())
 
 /** One of each kind, with the blocks below; all of them are in test/faults. */
-const SOME: readonly CrashPoint[] = [
-  { call: 'transaction', phase: 'after', count: 1 },
-  { call: 'setSwept', phase: 'before', count: 1 },
-]
+const SOME: readonly CrashPoint[] = [{ call: 'transaction', phase: 'after', count: 1 }]
 
 describe('a worker that is killed', () => {
   it.each(SOME)(

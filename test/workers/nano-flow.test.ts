@@ -9,6 +9,7 @@ import { dustThreshold } from '../../shared/money/coin.ts'
 import { openNanoSeed, TREASURY_INDEX } from '../../shared/money/coins/nano/nano-keys.ts'
 import { createNanoRpc, type NanoRpc } from '../../shared/money/coins/nano/nano-rpc.ts'
 import { setRate } from '../support/coins.ts'
+import { FULL } from '../support/full.ts'
 import { checkBooks, checkMoney } from '../support/money.ts'
 import { openTestNetwork, type TestNetwork } from '../support/nano-test-network.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
@@ -162,7 +163,7 @@ describe('Nano, from an invoice to a settled pass and into the treasury', () => 
     })
   })
 
-  it('is paid in two parts, of which the first buys nothing yet', async () => {
+  it.runIf(FULL)('is paid in two parts, of which the first buys nothing yet', async () => {
     const agent = await service.register()
     const invoice = await invoiceFor(agent, 2)
     const half = BigInt(invoice.amount_raw) / 2n
@@ -179,31 +180,42 @@ describe('Nano, from an invoice to a settled pass and into the treasury', () => 
     )
   })
 
-  it('is paid twice: both payments end as days, and what is left counts towards the next', async () => {
-    const agent = await service.register()
-    const invoice = await invoiceFor(agent, 2)
-    await pay(invoice, BigInt(invoice.amount_raw))
-    await until(agent, invoice, 'the first settlement', ({ credited_days: days }) => days === 2)
-    await pay(invoice, BigInt(invoice.amount_raw) + 7n)
-    expect(
-      await until(agent, invoice, 'the second settlement', ({ credited_days: days }) => days === 4),
-    ).toMatchObject({
-      remainder_raw: '7',
-    })
-  })
+  it.runIf(FULL)(
+    'is paid twice: both payments end as days, and what is left counts towards the next',
+    async () => {
+      const agent = await service.register()
+      const invoice = await invoiceFor(agent, 2)
+      await pay(invoice, BigInt(invoice.amount_raw))
+      await until(agent, invoice, 'the first settlement', ({ credited_days: days }) => days === 2)
+      await pay(invoice, BigInt(invoice.amount_raw) + 7n)
+      expect(
+        await until(agent, invoice, 'the second settlement', ({ credited_days: days }) => days === 4),
+      ).toMatchObject({
+        remainder_raw: '7',
+      })
+    },
+  )
 
-  it('is paid late: it expires only after a look at the chain, and the money buys by the rule for late money', async () => {
-    const agent = await service.register()
-    const invoice = await invoiceFor(agent, 2)
-    service.advance(61 * 60_000)
-    await until(agent, invoice, 'the end of its time', ({ status }) => status === 'expired')
-    await setRate(service.ctx, 'xno', '1000')
-    await pay(invoice, BigInt(invoice.amount_raw))
-    const late = await until(agent, invoice, 'the late settlement', ({ payments }) => payments.length === 1)
-    const settled = await until(agent, invoice, 'the late settlement', ({ credited_days: days }) => days > 0)
-    expect(late.payments).toMatchObject([{ late: true }])
-    expect(settled).toMatchObject({ credited_days: 2, status: 'settled' })
-  })
+  it.runIf(FULL)(
+    'is paid late: it expires only after a look at the chain, and the money buys by the rule for late money',
+    async () => {
+      const agent = await service.register()
+      const invoice = await invoiceFor(agent, 2)
+      service.advance(61 * 60_000)
+      await until(agent, invoice, 'the end of its time', ({ status }) => status === 'expired')
+      await setRate(service.ctx, 'xno', '1000')
+      await pay(invoice, BigInt(invoice.amount_raw))
+      const late = await until(agent, invoice, 'the late settlement', ({ payments }) => payments.length === 1)
+      const settled = await until(
+        agent,
+        invoice,
+        'the late settlement',
+        ({ credited_days: days }) => days > 0,
+      )
+      expect(late.payments).toMatchObject([{ late: true }])
+      expect(settled).toMatchObject({ credited_days: 2, status: 'settled' })
+    },
+  )
 
   it('ends in the treasury, with every raw accounted for and each payment counted once', async () => {
     const treasury = openNanoSeed(seedFile).deriveAccount(TREASURY_INDEX)
@@ -218,7 +230,9 @@ describe('Nano, from an invoice to a settled pass and into the treasury', () => 
       async () => ((await service.ctx.invoices.listUnswept('xno', '', 1)).length === 0 ? true : undefined),
       LIMIT,
     )
-    expect(await checkMoney(service.ctx)).toEqual({ invoices: 4, payments: 6, settled: 6 })
+    expect(await checkMoney(service.ctx)).toEqual(
+      FULL ? { invoices: 4, payments: 6, settled: 6 } : { invoices: 1, payments: 1, settled: 1 },
+    )
     const underWay = () =>
       service.ctx.payouts.models.transfers.countDocuments({ state: { $ne: 'confirmed' } })
     await waitFor(

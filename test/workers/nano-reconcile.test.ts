@@ -3,6 +3,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { FULL } from '../support/full.ts'
 import { runVerb } from '../support/run-verb.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import { makeReceipt } from '../../shared/about/receipt-service.ts'
@@ -42,9 +43,6 @@ import {
   type NanoVenue,
 } from '../support/nano-venue.ts'
 import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
-
-/** What repeats a rule of another test in the large, or after another mishap, is for the long run. */
-const FULL = process.env['FAULTS'] === '1'
 
 let venue: NanoVenue
 const seals = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-seal-'))
@@ -311,7 +309,7 @@ describe('a database restored to before payments', () => {
 })
 
 describe('money that comes to a forgotten invoice after the reconciliation', () => {
-  it('is found within the hour, for a month, is swept, and belongs to nobody', async () => {
+  it.runIf(FULL)('is found within the hour, for a month, is swept, and belongs to nobody', async () => {
     const restore = await takeBackup(venue.ctx)
     const forgotten = [await venue.invoice(1), await venue.invoice(1), await venue.invoice(1)]
     await fill(XNO)
@@ -336,24 +334,27 @@ describe('money that comes to a forgotten invoice after the reconciliation', () 
 })
 
 describe('a reconciliation', () => {
-  it('replaces a block of ours whose place another one has, and what that was to pay is owed again', async () => {
-    await fill(10n * XNO)
-    const [payee, thief] = [strangerAddress(), strangerAddress()]
-    const owed = await venue.owe(XNO, payee)
-    venue.node.setAutoConfirm(null)
-    await sendNano(venue.ctx)
-    const ours = (await transfers()).at(-1)
-    venue.node.rollback((ours?.tx ?? '').toUpperCase())
-    venue.node.setAutoConfirm(1)
-    await signAndPublish(venue, 0, { sendTo: thief, amountRaw: 2n * XNO })
-    await work()
-    expect(await halted()).toBeDefined()
-    await reconcileNano(venue.ctx)
-    expect(await last()).toMatchObject({ sends: [{ to: [thief], amount_raw: String(2n * XNO) }] })
-    await work()
-    expect([arrived(payee), await state(owed)]).toEqual([XNO, 'confirmed'])
-    expect((await transfers()).map(({ state: now }) => now)).toContain('replaced')
-  })
+  it.runIf(FULL)(
+    'replaces a block of ours whose place another one has, and what that was to pay is owed again',
+    async () => {
+      await fill(10n * XNO)
+      const [payee, thief] = [strangerAddress(), strangerAddress()]
+      const owed = await venue.owe(XNO, payee)
+      venue.node.setAutoConfirm(null)
+      await sendNano(venue.ctx)
+      const ours = (await transfers()).at(-1)
+      venue.node.rollback((ours?.tx ?? '').toUpperCase())
+      venue.node.setAutoConfirm(1)
+      await signAndPublish(venue, 0, { sendTo: thief, amountRaw: 2n * XNO })
+      await work()
+      expect(await halted()).toBeDefined()
+      await reconcileNano(venue.ctx)
+      expect(await last()).toMatchObject({ sends: [{ to: [thief], amount_raw: String(2n * XNO) }] })
+      await work()
+      expect([arrived(payee), await state(owed)]).toEqual([XNO, 'confirmed'])
+      expect((await transfers()).map(({ state: now }) => now)).toContain('replaced')
+    },
+  )
 
   it.runIf(FULL)(
     'replaces with such a block the whole run that was built on it, and each sum is paid once',
@@ -647,7 +648,7 @@ describe('another seed', () => {
 
 describe('the operator', () => {
   // holds: rules.ledger.entry_kinds.reconcile
-  it('reconciles, is shown what waits, decides about each, and everything goes on', async () => {
+  it.runIf(FULL)('reconciles, is shown what waits, decides about each, and everything goes on', async () => {
     await fill(10n * XNO)
     const payee = strangerAddress()
     const [paid, unpaid] = [await venue.owe(XNO, payee), await venue.owe(2n * XNO, payee)]

@@ -5,6 +5,7 @@ import { markPaidByHand, moveTransfer, replaceTransfer } from '../../shared/mone
 import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
 import { setRate } from '../support/coins.ts'
+import { FULL, sampled } from '../support/full.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { emptyCollections } from '../support/servers.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
@@ -19,9 +20,6 @@ import {
   type NanoVenue,
 } from '../support/nano-venue.ts'
 import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
-
-/** What repeats a rule of another test in the large, or after another mishap, is for the long run. */
-const FULL = process.env['FAULTS'] === '1'
 
 let venue: NanoVenue
 
@@ -373,7 +371,7 @@ describe('the recovery rule', () => {
     },
   )
 
-  it.each(['by the next round', 'by a reconciliation'])(
+  it.runIf(FULL).each(['by the next round', 'by a reconciliation'])(
     'a replaced block that is in the chain after all is taken back %s',
     async (by) => {
       const { owed, ours, rival, payee, thief } = await replaceForAWhile()
@@ -518,10 +516,12 @@ describe('a send that the operator has made with the seed elsewhere', () => {
     expect(await venue.ctx.payouts.listUnexplained('xno')).toEqual([])
   })
 
-  it.each([
-    ['with another amount than it has recorded', XNO],
-    ['and not recorded', undefined],
-  ])('%s stops the coin', async (_, recordedRaw) => {
+  it.each(
+    sampled([
+      ['with another amount than it has recorded', XNO],
+      ['and not recorded', undefined],
+    ]),
+  )('%s stops the coin', async (_, recordedRaw) => {
     await fill(10n * XNO)
     const payee = strangerAddress()
     const tx = await signAndPublish(venue, 0, { sendTo: payee, amountRaw: XNO + 1n })

@@ -3,6 +3,7 @@ import type { TransferRecord } from '../../shared/money/payout.ts'
 import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { recordPayment } from '../../shared/money/settlement.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
+import { FULL, sampled } from '../support/full.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import {
   DAY_RAW,
@@ -15,9 +16,6 @@ import {
   type NanoVenue,
 } from '../support/nano-venue.ts'
 import { watchNano } from '../support/nano-jobs.ts'
-
-/** What repeats a rule of another test in the large, or after another mishap, is for the long run. */
-const FULL = process.env['FAULTS'] === '1'
 
 const LIMIT = { timeout: 60_000 }
 
@@ -402,23 +400,26 @@ describe('a chain that the database does not know', () => {
     expect((await halted())?.reason).toContain(`the last block of account ${invoice.address_index}`)
   })
 
-  it('that receives in the place of a block of ours replaces it, and the money is swept on top of it', async () => {
-    venue.node.setAutoConfirm(null)
-    const invoice = await paid()
-    const [payment] = await unswept()
-    const round = sweepNano(venue.ctx)
-    await expect
-      .poll(async () => (await transfers()).map(({ state }) => state), LIMIT)
-      .toEqual(['sent', 'sent'])
-    const [ours] = await transfers()
-    venue.node.rollback((ours?.tx ?? '').toUpperCase())
-    const rival = { ...venue, wallet: { ...venue.wallet, treasury: venue.wallet.keys.deriveAccount(7) } }
-    await signAndPublish(rival, invoice.address_index, { receive: payment?.tx ?? '', amountRaw: DAY_RAW })
-    await round
-    await sweepNano(venue.ctx)
-    expect(await halted()).toBeUndefined()
-    expect((await transfers()).filter(({ state }) => state === 'replaced')).toHaveLength(2)
-  })
+  it.runIf(FULL)(
+    'that receives in the place of a block of ours replaces it, and the money is swept on top of it',
+    async () => {
+      venue.node.setAutoConfirm(null)
+      const invoice = await paid()
+      const [payment] = await unswept()
+      const round = sweepNano(venue.ctx)
+      await expect
+        .poll(async () => (await transfers()).map(({ state }) => state), LIMIT)
+        .toEqual(['sent', 'sent'])
+      const [ours] = await transfers()
+      venue.node.rollback((ours?.tx ?? '').toUpperCase())
+      const rival = { ...venue, wallet: { ...venue.wallet, treasury: venue.wallet.keys.deriveAccount(7) } }
+      await signAndPublish(rival, invoice.address_index, { receive: payment?.tx ?? '', amountRaw: DAY_RAW })
+      await round
+      await sweepNano(venue.ctx)
+      expect(await halted()).toBeUndefined()
+      expect((await transfers()).filter(({ state }) => state === 'replaced')).toHaveLength(2)
+    },
+  )
 
   it.runIf(FULL)(
     'may end in a block by which the network raised its version: that moves nothing and is not unknown',
@@ -475,36 +476,38 @@ describe('a chain that the database does not know', () => {
 })
 
 describe('a node in trouble', () => {
-  it.each([
-    ['down', () => venue.node.setDown(true), () => venue.node.setDown(false)],
-    [
-      'hanging',
-      () => {
-        venue.setPatience(500)
-        venue.node.setHanging(true)
-      },
-      () => {
-        venue.node.setHanging(false)
-        venue.setPatience()
-      },
-    ],
-    [
-      'without work',
-      () =>
-        venue.node.lie(({ action }) =>
-          action === 'work_generate' ? '{"error": "Local work generation is disabled"}' : undefined,
-        ),
-      () => venue.node.lie(null),
-    ],
-    [
-      'giving weak work',
-      () =>
-        venue.node.lie(({ action }) =>
-          action === 'work_generate' ? '{"work": "0000000000000001"}' : undefined,
-        ),
-      () => venue.node.lie(null),
-    ],
-  ])('that is %s loses nothing and fails nothing for good', async (_, begin, end) => {
+  it.each(
+    sampled([
+      ['down', () => venue.node.setDown(true), () => venue.node.setDown(false)],
+      [
+        'hanging',
+        () => {
+          venue.setPatience(500)
+          venue.node.setHanging(true)
+        },
+        () => {
+          venue.node.setHanging(false)
+          venue.setPatience()
+        },
+      ],
+      [
+        'without work',
+        () =>
+          venue.node.lie(({ action }) =>
+            action === 'work_generate' ? '{"error": "Local work generation is disabled"}' : undefined,
+          ),
+        () => venue.node.lie(null),
+      ],
+      [
+        'giving weak work',
+        () =>
+          venue.node.lie(({ action }) =>
+            action === 'work_generate' ? '{"work": "0000000000000001"}' : undefined,
+          ),
+        () => venue.node.lie(null),
+      ],
+    ]),
+  )('that is %s loses nothing and fails nothing for good', async (_, begin, end) => {
     await paid()
     await begin()
     await sweepNano(venue.ctx)

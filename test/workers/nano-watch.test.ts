@@ -20,7 +20,7 @@ import {
 import { checkNanoInvoice, fillNanoPool, watchNano } from '../support/nano-jobs.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { createNanoHints } from '../../shared/money/coins/nano/nano-watch.ts'
-import { FULL } from '../support/full.ts'
+import { FULL, sampled } from '../support/full.ts'
 
 const LIMIT = { limitMs: PATIENCE_MS }
 let venue: NanoVenue
@@ -203,10 +203,12 @@ describe('a round over the open addresses', () => {
     expect(await venue.read(invoice)).toMatchObject({ lapsed: true, look_after: lookAfter })
   })
 
-  it.each([
-    ['that is looked at hourly', {}],
-    ['that is looked at when asked', { $unset: { look_after: 1 } }],
-  ])(
+  it.each(
+    sampled([
+      ['that is looked at hourly', {}],
+      ['that is looked at when asked', { $unset: { look_after: 1 } }],
+    ]),
+  )(
     'looks in the next round at one that its owner asked for while the node was away, %s',
     async (_, update) => {
       const invoice = await venue.invoice(1)
@@ -275,30 +277,35 @@ describe('a node that gives no news', () => {
   }
 
   // holds: rules.market.steps.expired, rules.pass.statements.post_invoice_with_a_coin_gives
-  it.each([
-    ['is down', () => venue.node.setDown(true)],
-    ['hangs', hang],
-    ['answers with half a response', () => venue.node.lie(() => ({ cutAfterBytes: 10 }))],
-    ['answers with status 500', () => venue.node.lie(() => ({ status: 500 }))],
-    ['answers with rubbish', () => venue.node.lie(() => '{"blocks": {"nano_1": 7}}')],
-    [
-      'answers with huge numbers',
-      () =>
-        venue.node.lie(({ action }) =>
-          action === 'block_count'
-            ? `{"count":"1","unchecked":"0","cemented":"${'9'.repeat(400)}"}`
-            : undefined,
-        ),
-    ],
-    [
-      'confirms more than it has',
-      () =>
-        venue.node.lie(({ action }) =>
-          action === 'block_count' ? '{"count":"1","unchecked":"0","cemented":"900000"}' : undefined,
-        ),
-    ],
-    ['refuses', () => venue.node.lie(() => '{"error": "RPC control is disabled"}')],
-  ])('makes nothing expire while it %s, is told of once, and all goes on after', async (_, begin) => {
+  it.each(
+    sampled(
+      [
+        ['is down', () => venue.node.setDown(true)],
+        ['hangs', hang],
+        ['answers with half a response', () => venue.node.lie(() => ({ cutAfterBytes: 10 }))],
+        ['answers with status 500', () => venue.node.lie(() => ({ status: 500 }))],
+        ['answers with rubbish', () => venue.node.lie(() => '{"blocks": {"nano_1": 7}}')],
+        [
+          'answers with huge numbers',
+          () =>
+            venue.node.lie(({ action }) =>
+              action === 'block_count'
+                ? `{"count":"1","unchecked":"0","cemented":"${'9'.repeat(400)}"}`
+                : undefined,
+            ),
+        ],
+        [
+          'confirms more than it has',
+          () =>
+            venue.node.lie(({ action }) =>
+              action === 'block_count' ? '{"count":"1","unchecked":"0","cemented":"900000"}' : undefined,
+            ),
+        ],
+        ['refuses', () => venue.node.lie(() => '{"error": "RPC control is disabled"}')],
+      ],
+      2,
+    ),
+  )('makes nothing expire while it %s, is told of once, and all goes on after', async (_, begin) => {
     const paid = await venue.invoice(1)
     venue.pay(paid, DAY_RAW)
     await begin()

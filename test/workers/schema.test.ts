@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { WRITERS } from '../../scripts/embedded/access.ts'
 import { openContext } from '../../shared/context.ts'
+import { carriesPendingEntries } from '../../shared/ledger/pending.ts'
 import { describeBuild } from '../../shared/platform/build.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { createLog } from '../../shared/platform/log.ts'
@@ -116,4 +118,17 @@ it('MongoDB prunes these by itself: used challenges, verified batches, events an
     'journal',
   ])
     expect(names).not.toContain(name)
+})
+
+it('every collection has a row of those who may write it, and its marks can be cleared', () => {
+  const models = Object.values(service.ctx.database.connection.models)
+  expect(Object.keys(WRITERS).sort()).toEqual(
+    models.map(({ collection }) => collection.collectionName).sort(),
+  )
+  for (const { collection, schema } of models)
+    if (carriesPendingEntries(schema))
+      expect(
+        WRITERS[collection.collectionName as keyof typeof WRITERS],
+        collection.collectionName,
+      ).toHaveProperty('ledger')
 })

@@ -9,7 +9,7 @@ import {
   recoverLedger,
   runSealChild,
 } from '../support/seal-crashes.ts'
-import { FULL } from '../support/full.ts'
+import { FULL, sampled } from '../support/full.ts'
 
 let ledger: TestLedger
 afterEach(() => ledger.stop())
@@ -17,10 +17,12 @@ afterEach(() => ledger.stop())
 // The whole table of crash points is in test/faults; these are one of each: of numbering, of making and
 // signing a seal, of taking an adoption, of an announcement.
 describe('a seal worker that is killed', () => {
-  it.each([
-    ['after numbering, before the marks are cleared', 'entries', 'after'],
-    ['after it remembered a seal, before it signed it', 'memory', 'after'],
-  ] as const)('%s leaves nothing that the next one does not mend', async (_, write, phase) => {
+  it.each(
+    sampled([
+      ['after numbering, before the marks are cleared', 'entries', 'after'],
+      ['after it remembered a seal, before it signed it', 'memory', 'after'],
+    ]),
+  )('%s leaves nothing that the next one does not mend', async (_, write, phase) => {
     const opened = await openWaitingLedger()
     ledger = opened.ledger
     expect(await runSealChild(ledger, { CRASH_WRITE: write, CRASH_PHASE: phase })).toBe('SIGKILL')

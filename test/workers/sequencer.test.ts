@@ -6,6 +6,7 @@ import { publishPost } from '../../shared/posts/post-service.ts'
 import { setHidden } from '../../shared/reports/hiding-service.ts'
 import { numberEntry } from '../../shared/ledger/entry.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
+import { FULL } from '../support/full.ts'
 import { openLedger, verifyLedger, type TestLedger } from '../support/ledger.ts'
 
 let ledger: TestLedger
@@ -150,7 +151,7 @@ describe('the sequencer', () => {
   })
 
   // holds: rules.ledger.statements.an_entry_is_id_at_kind
-  it('numbers each entry once with four of them at work beside 32 writers', async () => {
+  it.runIf(FULL)('numbers each entry once with four of them at work beside 32 writers', async () => {
     ledger = await openLedger()
     const { ctx } = ledger
     const written: string[] = []

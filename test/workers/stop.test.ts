@@ -152,7 +152,7 @@ describe('workers that are told to stop', () => {
 })
 
 describe('workers whose servers cannot be reached', () => {
-  it('stop all the same, without waiting for a connection', async () => {
+  it.runIf(FULL)('stop all the same, without waiting for a connection', async () => {
     const workers = track(
       startProcess('workers/main.ts', {
         ...settings,
@@ -260,7 +260,7 @@ describe('an API that is told to stop', () => {
     expect(await settled).toBe('fetch failed')
   })
 
-  it.runIf(process.platform === 'linux')(
+  it.runIf(FULL && process.platform === 'linux')(
     'serves and stops in time though its log is on a disk that is full',
     async () => {
       // skipped elsewhere: /dev/full is Linux's own

@@ -10,6 +10,7 @@ import { jobOptions, queuePrefix, type QueueName } from '../../shared/platform/q
 import { submitShares } from '../../shared/passes/work-service.ts'
 import { startPool } from '../../workers/pool.ts'
 import { sweep } from '../../workers/jobs/sweep.ts'
+import { FULL } from '../support/full.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { findNonces, startService, type TestAgent, type TestService } from '../support/service.ts'
 
@@ -200,7 +201,7 @@ describe('the sweep', () => {
     expect(ids.size).toBe(6)
   })
 
-  it('goes on in its time while several processes keep its schedule', async () => {
+  it.runIf(FULL)('goes on in its time while several processes keep its schedule', async () => {
     const [workers] = await Promise.all([serve(['sweep']), serve(['sweep']), serve(['sweep'])])
     const queue = queueOf('sweep')
     await waitFor(
@@ -293,7 +294,7 @@ describe('a worker', () => {
     expect([answer.status, answer.json['credited_days']]).toEqual([200, 1])
   })
 
-  it('finishes what it has under way when it is told to stop', async () => {
+  it.runIf(FULL)('finishes what it has under way when it is told to stop', async () => {
     const agent = await service.register()
     const orders = await Promise.all(Array.from({ length: 12 }, () => orderWork(agent)))
     for (const { order_id: id, prefix } of orders)
