@@ -7,6 +7,7 @@ import { createGate } from './gate/gate.ts'
 import { ignoreLongPreferences, refuseAmbiguous } from './http/ambiguous.ts'
 import { answerErrors, listenWith, mountRoutes } from './http/mount.ts'
 import { splitQuery } from './http/parse.ts'
+import { messageClassesOf, type MessageClasses } from './http/messages.ts'
 import { createRefusalLogger, type NoteRefusal } from './http/refusals.ts'
 import type { Route } from './http/route.ts'
 import { aboutRoutes } from './routes/about.ts'
@@ -27,6 +28,8 @@ import { createWaits, type Waits } from './waits.ts'
 export interface App {
   /** Serves a request of a Node HTTP server. */
   listener: RequestListener
+  /** With which the server makes requests and answers. */
+  classes: MessageClasses
   /** Counts a connection that is refused before there is a request, for the log. */
   note: NoteRefusal
   /** Call it for each connection that is accepted. */
@@ -79,6 +82,7 @@ export function createApp(ctx: Context): App {
     note,
     waits,
     noteConnection: gate.noteConnection,
+    classes: messageClassesOf(app),
     listener: listenWith(app, ctx, answerError),
   }
 }

@@ -62,6 +62,7 @@ export function createRoom({ all, ofCaller }: { all: number; ofCaller: number })
 
   return {
     take(caller, weight, signal) {
+      if (callers.size === 0 && signal?.aborted !== true && tryTake(caller, weight)) return Promise.resolve()
       return new Promise((resolve, reject) => {
         if (signal?.aborted === true) return reject(signal.reason as Error)
         const leave = (): void => {

@@ -30,7 +30,7 @@ export const perLine = <T>(make: (line: LineName) => T): Record<LineName, T> => 
 export interface Visitor {
   line: LineName
   caller: Caller
-  /** Takes what waits out of the line when it is aborted. */
+  /** What waits is given no turn once it is aborted. */
   signal?: AbortSignal | undefined
 }
 
@@ -41,7 +41,7 @@ export interface Turns {
   /**
    * Resolves when the visitor's turn has come. Of what a caller has waiting, parts come before beginnings.
    *
-   * @throws the reason of the visitor's signal if that is aborted before
+   * @throws the reason of the visitor's signal, when the turn would have come, if that is aborted by then
    */
   wait(visitor: Visitor, kind: TurnKind): Promise<void>
   /** Whether the visitor's turn has begun and lasts still. */
@@ -64,17 +64,20 @@ export function createTurns(): Turns {
 
   /** Gives the next turn, unless nobody waits or the time of this pass is spent. */
   function give(): void {
-    const [line, ...others] = all.filter(({ isWaiting }) => isWaiting())
-    isGiving = line !== undefined && spentMs < PASS_BUDGET_MS
-    if (line === undefined || !isGiving) return
-    const next = others.reduce((one, other) => (other.spent() < one.spent() ? other : one), line)
+    isGiving = false
+    if (spentMs >= PASS_BUDGET_MS) return
+    let next: Line | undefined
+    for (const line of all)
+      if (line.isWaiting() && (next === undefined || line.spent() < next.spent())) next = line
+    if (next === undefined) return
+    isGiving = true
     const startedAt = performance.now()
     const end = next.begin()
     // Node empties the queue of microtasks, so all that begins now, before it comes to the next tick.
     queueMicrotask(() =>
       process.nextTick(() => {
         const tookMs = performance.now() - startedAt
-        end(tookMs)
+        end?.(tookMs)
         running = undefined
         spentMs += tookMs
         give()
@@ -106,18 +109,15 @@ export function createTurns(): Turns {
     wait(visitor, kind) {
       const { line, caller, signal } = visitor
       return new Promise((resolve, reject) => {
-        if (signal?.aborted === true) return reject(signal.reason as Error)
-        const waiting = (): void => {
-          signal?.removeEventListener('abort', leave)
+        lines[line].add(caller, kind, () => {
+          if (signal?.aborted === true) {
+            reject(signal.reason as Error)
+            return false
+          }
           running = visitor
           resolve()
-        }
-        const leave = (): void => {
-          lines[line].remove(caller, waiting)
-          reject(signal?.reason as Error)
-        }
-        signal?.addEventListener('abort', leave, { once: true })
-        lines[line].add(caller, kind, waiting)
+          return true
+        })
         if (!isGiving) give()
       })
     },
@@ -128,8 +128,8 @@ export function createTurns(): Turns {
   }
 }
 
-/** What waits for its turn; called when that has come. */
-type Waiting = () => void
+/** What waits for its turn; called when that has come. Returns false, without a turn, if it is over by then. */
+type Waiting = () => boolean
 
 /** What a caller has waiting. */
 interface CallersTurns {
@@ -141,10 +141,9 @@ interface CallersTurns {
 /** Callers that take turns with each other. */
 interface Line {
   add(caller: Caller, kind: TurnKind, waiting: Waiting): void
-  remove(caller: Caller, waiting: Waiting): void
   isWaiting(): boolean
-  /** Gives the turn that is next. @returns what has to be called with the time that it took */
-  begin(): (tookMs: number) => void
+  /** Gives the turn that is next. @returns what has to be called with the time that it took; undefined if all is over */
+  begin(): ((tookMs: number) => void) | undefined
   /** The time that its turns took in this pass, in terms of its share. */
   spent(): number
   beginPass(): void
@@ -190,26 +189,22 @@ function createLine(share: number): Line {
       }
       own[kind].add(waiting)
     },
-    remove(caller, waiting) {
-      const own = callers.get(caller)
-      if (own === undefined) return
-      own.part.delete(waiting)
-      own.beginning.delete(waiting)
-      if (own.part.size + own.beginning.size === 0) callers.delete(caller)
-    },
     isWaiting: () => callers.size > 0,
     begin() {
-      const [caller, own] = findNext() ?? []
-      if (caller === undefined || own === undefined) return () => undefined
-      const waiting = own.part.size > 0 ? own.part : own.beginning
-      const [first] = waiting
-      if (first !== undefined) waiting.delete(first)
-      virtualTime = own.startTag
-      first?.()
-      return (tookMs) => {
-        spentMs += tookMs
-        endTurn(caller, own.startTag + tookMs)
+      for (let next = findNext(); next !== undefined; next = findNext()) {
+        const [caller, own] = next
+        const waiting = own.part.size > 0 ? own.part : own.beginning
+        const [first] = waiting
+        if (first === undefined) callers.delete(caller)
+        else waiting.delete(first)
+        if (first?.() !== true) continue
+        virtualTime = own.startTag
+        return (tookMs) => {
+          spentMs += tookMs
+          endTurn(caller, own.startTag + tookMs)
+        }
       }
+      return undefined
     },
     spent: () => spentMs / share,
     beginPass() {

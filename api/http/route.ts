@@ -191,8 +191,3 @@ export const documentAnswer = (document: string, text: string | Buffer): Written
   document,
   body: typeof text === 'string' ? [text] : text,
 })
-
-/** What one item of a list weighs at most: 1 for the document, and 1 for each KiB of its texts in UTF-8. */
-export const WEIGHTS = { post: 1 + 8, claim: 1 + 8, profile: 1 + 12, offer: 1 + 16, event: 1 + 1 } as const
-/** How many times as much a list weighs that has only a few items of each agent. */
-export const PER_AGENT_WEIGHT = 4

@@ -9,6 +9,7 @@ import {
   maxConnectionsFor,
   readDescriptorLimit,
 } from '../../shared/platform/limit-connections.ts'
+import type { MessageClasses } from './messages.ts'
 import type { NoteRefusal, RefusalKind } from './refusals.ts'
 
 export interface LimitedServer {
@@ -18,6 +19,7 @@ export interface LimitedServer {
 }
 
 export interface ServerOptions {
+  classes?: MessageClasses
   /** Counts what is refused or cut before there is a request. */
   note?: NoteRefusal
   /** Called for each connection that is accepted. */
@@ -29,8 +31,9 @@ export interface ServerOptions {
  * requests are answered in JSON, too.
  */
 export function createLimitedServer(listener: RequestListener, options: ServerOptions = {}): LimitedServer {
-  const { note, noteConnection } = options
+  const { note, noteConnection, classes } = options
   const limits = {
+    ...classes,
     maxConnections: maxConnectionsFor(readDescriptorLimit()),
     // refuseAmbiguous() refuses a request without Host, with a sentence.
     requireHostHeader: false,

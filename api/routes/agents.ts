@@ -24,8 +24,9 @@ import { feedView, viewPost } from '../../shared/posts/post.ts'
 import { omitUndefined } from '../../shared/platform/omit-undefined.ts'
 import { cursorField, idField, limitQuery } from '../../shared/platform/schema.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
+import { WEIGHTS } from '../../shared/platform/limits.ts'
 import type { Authenticator } from '../http/authenticate.ts'
-import { created, defineRoute, ok, WEIGHTS, type Route } from '../http/route.ts'
+import { created, defineRoute, ok, type Route } from '../http/route.ts'
 
 /** The routes of agents: registration, tokens, profiles, cards, the directory. @param challengeSecret hex */
 export function agentRoutes(

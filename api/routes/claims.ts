@@ -18,11 +18,11 @@ import {
   viewVerdict,
 } from '../../shared/claims/claim.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
-import { VERDICT_LIMIT } from '../../shared/platform/limits.ts'
+import { PER_AGENT_WEIGHT, VERDICT_LIMIT, WEIGHTS } from '../../shared/platform/limits.ts'
 import { listPerAgent } from '../../shared/platform/list-per-agent.ts'
 import { cursorField, idField, limitQuery, perAgentQuery } from '../../shared/platform/schema.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
-import { created, defineRoute, ok, PER_AGENT_WEIGHT, WEIGHTS, type Route } from '../http/route.ts'
+import { created, defineRoute, ok, type Route } from '../http/route.ts'
 
 const claimsQuery = z.object({
   agent: idField('agent').optional(),

@@ -1,6 +1,7 @@
 import { eventPageView, eventsQuery, viewEvent } from '../../shared/events/event.ts'
 import { numberEvents, readEvents } from '../../shared/events/event-service.ts'
-import { defineRoute, ok, WEIGHTS, type Route } from '../http/route.ts'
+import { WEIGHTS } from '../../shared/platform/limits.ts'
+import { defineRoute, ok, type Route } from '../http/route.ts'
 
 /** The route of events. */
 export function eventRoutes(): Route[] {

@@ -39,10 +39,10 @@ import {
   setRefundAddress,
 } from '../../shared/market/order-service.ts'
 import { createSolvencyReader, solvencyView } from '../../shared/market/solvency.ts'
-import { ADDRESS_WAIT_MS } from '../../shared/platform/limits.ts'
+import { ADDRESS_WAIT_MS, WEIGHTS } from '../../shared/platform/limits.ts'
 import { viewInvoice } from '../../shared/money/invoice.ts'
 import { cursorField, idField, limitQuery } from '../../shared/platform/schema.ts'
-import { created, defineRoute, ok, WEIGHTS, type Route } from '../http/route.ts'
+import { created, defineRoute, ok, type Route } from '../http/route.ts'
 
 /** Refusals of every step of an order. */
 const STEP_ERRORS = ['no_such_order', 'not_yours', 'wrong_state'] as const

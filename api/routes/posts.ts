@@ -6,7 +6,8 @@ import { feedView, postBody, publishedPostView, topicField, viewPost } from '../
 import { publishPost } from '../../shared/posts/post-service.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { idField, limitQuery, perAgentQuery } from '../../shared/platform/schema.ts'
-import { created, defineRoute, ok, PER_AGENT_WEIGHT, WEIGHTS, type Route } from '../http/route.ts'
+import { PER_AGENT_WEIGHT, WEIGHTS } from '../../shared/platform/limits.ts'
+import { created, defineRoute, ok, type Route } from '../http/route.ts'
 
 /** The routes of posts and the feed. */
 export function postRoutes(): Route[] {

@@ -68,9 +68,9 @@ export const ACCEPT_BUDGET_MS = 3
  * and so few that their answers, which come without a turn, keep the process busy for milliseconds only.
  */
 export const MAX_LIGHT_AT_ONCE = {
-  agents: { all: 32, ofCaller: 8 },
+  agents: { all: 64, ofCaller: 8 },
   proofs: { all: 8, ofCaller: 1 },
-  open: { all: 32, ofCaller: 1 },
+  open: { all: 64, ofCaller: 1 },
 } as const
 /**
  * Tokens that the process doesn't know and looks up at a time, in each line: most are refused, each by itself, as
@@ -87,6 +87,10 @@ export const MAX_WEIGHT_AT_ONCE = {
   proofs: { all: 500, ofCaller: 500 },
   open: { all: 2_000, ofCaller: 500 },
 } as const
+/** What one item of a list weighs at most: 1 for the document, and 1 for each KiB of its texts in UTF-8. */
+export const WEIGHTS = { post: 1 + 8, claim: 1 + 8, profile: 1 + 12, offer: 1 + 16, event: 1 + 1 } as const
+/** How many times as much a list weighs that has only a few items of each agent. */
+export const PER_AGENT_WEIGHT = 4
 /**
  * Documents of a list that the database sends at a time: what one answer of it holds is parsed without a pause, in
  * less than a millisecond.
