@@ -1,7 +1,9 @@
 import net from 'node:net'
+import mongoose from 'mongoose'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { MAX_WEIGHT_AT_ONCE } from '../../shared/platform/limits.ts'
+import { MAX_WEIGHT_AT_ONCE, PARSED_AT_ONCE } from '../../shared/platform/limits.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { OFFER } from '../support/market.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startApiProcess, whenAnswering, type RunningProcess } from '../support/processes.ts'
 import { isolate } from '../support/servers.ts'
@@ -169,6 +171,63 @@ describe('while the longest lists are read', () => {
     expect(new Set(asked).size).toBe(5)
     expect(asked.length).toBeLessThan(answers.length)
     claims.list = list
+  })
+
+  it('the database sends each list in small parts', async () => {
+    const agent = await service.registerWithPass()
+    const write = async (path: string, body: object) =>
+      expect((await service.call('POST', path, { token: agent.token, body })).json).toMatchObject({
+        ok: true,
+      })
+    await write('/profile', { capabilities: ['parts'], purpose: 'p'.repeat(1_000) })
+    const claim = { statement: 's'.repeat(2_000), evidence: 'e'.repeat(2_000) }
+    await write('/claim', claim)
+    await write('/claim', { ...claim, kind: 'proposal' })
+    await write('/post', { body: 'b'.repeat(2_000) })
+    await write('/market/offer', OFFER)
+    const { connection } = service.ctx.database
+    let longest = 0
+    for (const name of ['agents', 'claims', 'posts', 'offers']) {
+      const records = await connection
+        .collection(name)
+        .find({}, { projection: { pending: 0 } })
+        .toArray()
+      for (const record of records) {
+        longest = Math.max(longest, mongoose.mongo.BSON.calculateObjectSize(record))
+        const copies = Array.from({ length: 60 }, (_, at) => ({
+          ...record,
+          _id: `${String(record._id).slice(0, -3)}${String(at).padStart(3, '0')}`,
+          ...(name === 'agents' ? { token_key: `copy ${at}`, challenge: `copy ${at}` } : {}),
+          ...(name === 'offers' ? { open_slot: (Number(record['open_slot']) + 1 + at) % 100 } : {}),
+        }))
+        await connection.collection(name).insertMany(copies as never[], { ordered: false })
+      }
+    }
+    await connection.db?.command({ profile: 2 })
+    const paths = [
+      'feed',
+      'claims',
+      'claims?per_agent=60',
+      'proposals',
+      'market/offers',
+      'directory',
+      'directory?capability=parts',
+      `agent/${agent.id}/posts`,
+      `agent/${agent.id}/claims`,
+    ]
+    for (const path of paths) {
+      const { status, json } = await service.call('GET', `/${path}${path.includes('?') ? '&' : '?'}limit=60`)
+      expect([path, status, json['count']]).toEqual([path, 200, 60])
+    }
+    await connection.db?.command({ profile: 0 })
+    const answers = await connection
+      .collection('system.profile')
+      .find({ responseLength: { $gt: 0 } })
+      .toArray()
+    expect(answers.length).toBeGreaterThan(paths.length)
+    expect(Math.max(...answers.map((answer) => Number(answer['responseLength'])))).toBeLessThan(
+      (PARSED_AT_ONCE + 1) * longest,
+    )
   })
 
   it('what is never answered gives its room to others once all who asked have left', async () => {
