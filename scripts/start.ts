@@ -9,6 +9,7 @@ import {
   toUrlHost,
   type Config,
 } from '../shared/platform/config.ts'
+import { readTracedShare } from '../shared/platform/start-tracing.ts'
 import { HOST_USERS, type HostUser } from './embedded/access.ts'
 import { stopLeftovers, trackChildren } from './embedded/children.ts'
 import { lockDataDir, ensureFirstStart } from './embedded/data-dir.ts'
@@ -60,6 +61,8 @@ export async function startNetwork(options: {
 }): Promise<Network> {
   const { report, scripts = SCRIPTS, signal } = options
   const config = readConfig(options.env, 'start')
+  // Its parts would be started again for ever.
+  readTracedShare(options.env)
   const given = readFileVariables(options.env, 'start').env
   assertPortsSet(config)
   const { dataDir } = config

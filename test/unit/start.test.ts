@@ -9,6 +9,7 @@ import { openLogFile } from '../../scripts/embedded/log-file.ts'
 import { selectEnvironment, formatForScreen, startPart } from '../../scripts/embedded/parts.ts'
 import { assertPortFree, findFreePort } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { startNetwork } from '../../scripts/start.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { makeStartFolder, SCRIPTS_URL } from '../support/start-folder.ts'
 
@@ -208,4 +209,10 @@ describe('what a part is given and what is shown of it', () => {
     expect(said.filter((line) => line.includes('cannot be written'))).toHaveLength(2)
     expect(said.filter((line) => line.includes('starting it again'))).toHaveLength(2)
   })
+})
+
+it('npm start refuses what its parts would be refused for, again and again', async () => {
+  // Without the refusal it would end at the port, which has to be known.
+  const env = { PORT: '0', OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318' }
+  await expect(startNetwork({ env, report: () => undefined })).rejects.toThrow(/OTEL_EXPORTER_OTLP_ENDPOINT/)
 })
