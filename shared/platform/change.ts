@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Overtaken } from './database.ts'
 import { Refusal } from './errors.ts'
-import { SECOND_MS } from './time.ts'
+import { throwIfOver } from './scope.ts'
+import { MINUTE_MS } from './time.ts'
 
 /** The parts of a change; see change(). */
 export interface Change<Known, Decision, Outcome> {
@@ -22,8 +23,11 @@ export interface Change<Known, Decision, Outcome> {
   patienceMs?: number
 }
 
-/** Far longer than others go on being faster: what has lost for so long would lose for ever. */
-const PATIENCE_MS = 10 * SECOND_MS
+/**
+ * Far longer than others go on being faster: what has lost for so long would lose for ever. An attempt may take
+ * seconds while the database is slow.
+ */
+const PATIENCE_MS = MINUTE_MS
 /** Before another attempt it pauses for up to this many milliseconds for each conflict so far. */
 const PAUSE_MS = 5
 
@@ -33,7 +37,8 @@ const PAUSE_MS = 5
  * of the decision is stored or nothing.
  *
  * @returns the outcome that `store` gives
- * @throws what the parts throw; Refusal `unavailable` if others were faster for `patienceMs`
+ * @throws what the parts throw; Refusal `unavailable` if others were faster for `patienceMs`; the reason why the
+ *   request is over for which it is made, after a conflict
  */
 export async function change<Known, Decision, Outcome>(
   parts: Change<Known, Decision, Outcome>,
@@ -53,5 +58,6 @@ export async function change<Known, Decision, Outcome>(
         )
     }
     await sleep(PAUSE_MS * conflicts * Math.random())
+    throwIfOver()
   }
 }

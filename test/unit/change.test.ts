@@ -1,7 +1,8 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { change } from '../../shared/platform/change.ts'
 import { Overtaken } from '../../shared/platform/database.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
+import { runInScope } from '../../shared/platform/scope.ts'
 
 /** A stored number that only who knows its version can replace; `others` add to it before each such write. */
 function openAccount(others = 0) {
@@ -76,6 +77,30 @@ describe('a change', () => {
     }
     await expect(change({ now: never, read, decide: () => 1, store })).rejects.toThrow('is gone')
     expect(writes).toBe(1)
+  })
+
+  it('goes on while the database is so slow that each attempt takes seconds', async () => {
+    const { read, store } = openAccount(8)
+    let nowMs = 0
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => nowMs)
+    const slowly = async (sum: number, known: Awaited<ReturnType<typeof read>>) => {
+      nowMs += 2_000
+      return store(sum, known)
+    }
+    const changing = change({ now: never, read, decide: () => 5, store: slowly })
+    await expect(changing.finally(() => clock.mockRestore())).resolves.toBe('stored 5')
+  })
+
+  it('is not tried again for a request that is over', async () => {
+    const { read, store, stored } = openAccount(Number.POSITIVE_INFINITY)
+    const life = new AbortController()
+    const leave = (): number => {
+      life.abort(new Error('left'))
+      return 1
+    }
+    const changing = runInScope({}, () => change({ now: never, read, decide: leave, store }), life.signal)
+    await expect(changing).rejects.toThrow('left')
+    expect(stored.sum).toBe(10)
   })
 
   it('that others overtake for as long as it may be tried is refused as unavailable', async () => {
