@@ -100,7 +100,7 @@ const listCommands = (command: Command): Command[] => [command, ...command.comma
 function explain(command: Command, { code, message }: CommanderError): string {
   const name = fullName(command)
   const [, named = ''] = /'([^]*)'/.exec(message) ?? []
-  const [, meant] = /\(Did you mean (?:one of )?(.+)\?\)$/.exec(message) ?? []
+  const [, meant] = /^\(Did you mean (?:one of )?(.+)\?\)$/m.exec(message) ?? []
   const suggestion = meant === undefined ? '' : ` did you mean ${meant.split(', ').map(quote).join(' or ')}?`
   switch (code) {
     case 'commander.missingArgument':

@@ -188,16 +188,17 @@ describe('while the longest lists are read', () => {
     const { connection } = service.ctx.database
     let longest = 0
     for (const name of ['agents', 'claims', 'posts', 'offers']) {
+      const own = { [name === 'agents' ? '_id' : 'agent_id']: agent.id }
       const records = await connection
         .collection(name)
-        .find({}, { projection: { pending: 0 } })
+        .find(own, { projection: { pending: 0 } })
         .toArray()
       for (const record of records) {
         longest = Math.max(longest, mongoose.mongo.BSON.calculateObjectSize(record))
         const copies = Array.from({ length: 60 }, (_, at) => ({
           ...record,
           _id: `${String(record._id).slice(0, -3)}${String(at).padStart(3, '0')}`,
-          ...(name === 'agents' ? { token_key: `copy ${at}`, challenge: `copy ${at}` } : {}),
+          ...(name === 'agents' ? { token_key: `${agent.id} ${at}`, challenge: `${agent.id} ${at}` } : {}),
           ...(name === 'offers' ? { open_slot: (Number(record['open_slot']) + 1 + at) % 100 } : {}),
         }))
         await connection.collection(name).insertMany(copies as never[], { ordered: false })
