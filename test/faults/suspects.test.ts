@@ -5,6 +5,7 @@ import { actOnDeadline } from '../../shared/market/order-deadlines.ts'
 import { placeOrder } from '../../shared/market/order-placing.ts'
 import { acceptDelivery, deliverOrder, setRefundAddress } from '../../shared/market/order-service.ts'
 import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
+import { MINUTE_MS } from '../../shared/platform/time.ts'
 import { startPool } from '../../workers/pool.ts'
 import { setRate } from '../support/coins.ts'
 import { takeBackup } from '../support/ledger.ts'
@@ -284,7 +285,9 @@ function* permutations<T>(items: readonly T[]): Generator<T[]> {
     for (const rest of permutations(items.toSpliced(place, 1))) yield [item, ...rest]
 }
 
-// Each plays many orders of the steps, some 40 s on a quiet machine.
+// Each plays every order of its steps, up to 120, and arranges what they are about anew for each, some 7 s.
+const ALL_ORDERS_MS = 30 * MINUTE_MS
+
 describe('the steps that a reconciliation prints', () => {
   it.each(Object.entries(scenarios))(
     'pay no side twice, in whatever order they are taken: %s',
@@ -314,5 +317,6 @@ describe('the steps that a reconciliation prints', () => {
         await checkMarket(venue.ctx)
       }
     },
+    ALL_ORDERS_MS,
   )
 })
