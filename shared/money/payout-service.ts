@@ -145,7 +145,8 @@ export async function moveTransfers(
     const changed: TransferRecord[] = []
     for (const transfer of transfers) {
       const before = stored.get(transfer._id)
-      if (before === undefined || !(await storeTransferStep(ctx, before, step, { reason }, session))) continue
+      if (before === undefined) continue
+      if ((await storeTransferStep(ctx, before, step, { reason }, session)).kind === 'stays') continue
       await followTransfer(ctx, before, TRANSFER_STEPS[step].to, session)
       changed.push(transfer)
     }
@@ -167,7 +168,7 @@ export const moveTransfer = async (
  * Decides a transfer's step and stores it, without what follows from it.
  *
  * @param transfer as it was read in this transaction
- * @returns false, with nothing written, if the transfer stays
+ * @returns the decision; nothing is written if the transfer stays
  * @throws Overtaken if the transfer is in another state than was read
  */
 async function storeTransferStep(
@@ -176,12 +177,10 @@ async function storeTransferStep(
   step: TransferStep,
   details: TransferStepDetails,
   session: Session,
-): Promise<boolean> {
+) {
   const decision = decideTransfer(transfer, step, nowSeconds(ctx), details)
-  if (decision.kind === 'stays') return false
-  if (!(await ctx.payouts.moveTransfer(transfer._id, decision, session)))
-    throw new Overtaken(`transfer ${transfer._id} has changed since it was read`)
-  return true
+  if (decision.kind === 'moves') await ctx.payouts.moveTransfer(transfer._id, decision, session)
+  return decision
 }
 
 /**
@@ -197,8 +196,8 @@ export function replaceTransfer(ctx: Context, transfer: TransferRecord, reason: 
     const next = index === undefined ? undefined : await ctx.payouts.findSuccessor(index, tx, session)
     if (next !== undefined) return false
     const before = await ctx.payouts.findTransfer(_id, session)
-    if (before === undefined || !(await storeTransferStep(ctx, before, 'replaced', { reason }, session)))
-      return false
+    if (before === undefined) return false
+    if ((await storeTransferStep(ctx, before, 'replaced', { reason }, session)).kind === 'stays') return false
     await followTransfer(ctx, before, 'replaced', session)
     return true
   })
@@ -304,9 +303,9 @@ export function reinstateTransfer(
 ) {
   return ctx.database.transaction(async (session) => {
     const before = await ctx.payouts.findTransfer(transfer._id, session)
+    if (before === undefined) return false
     const details = { reason: 'it is in the chain after all', place }
-    if (before === undefined || !(await storeTransferStep(ctx, before, 'reinstated', details, session)))
-      return false
+    if ((await storeTransferStep(ctx, before, 'reinstated', details, session)).kind === 'stays') return false
     const carried = await ctx.payouts.findMany(transfer.payout_ids, session)
     const own = carried.filter(({ state }) => state === 'owed')
     for (const payout of own) {
@@ -362,8 +361,7 @@ async function takeStep(
 ) {
   const decision = decidePayout(payout, event, nowSeconds(ctx), attempt)
   if (decision.kind === 'stays') return decision
-  if (!(await ctx.payouts.move(payout, decision, session)))
-    throw new Overtaken(`payout ${payout._id} has changed since it was read`)
+  await ctx.payouts.move(payout, decision, session)
   if (decision.lines.length > 0) await ctx.journal.write(decision.lines, session)
   await purposeOf(ctx, payout).payoutMoved?.(ctx, payout, decision.told, session)
   return decision

@@ -1,6 +1,6 @@
 import { omitUndefined } from '../platform/omit-undefined.ts'
 import type { Connection } from 'mongoose'
-import type { Session } from '../platform/database.ts'
+import { Overtaken, type Session } from '../platform/database.ts'
 import { none, only, schemaOf, some } from '../platform/fields.ts'
 import { recordsOf } from '../platform/records.ts'
 import { makeMark, indexMarks, tellsField, type EventMark } from '../events/mark.ts'
@@ -204,15 +204,20 @@ export function createPayoutStore(connection: Connection) {
       const update = isFrozen ? { $set: { frozen: true as const } } : { $unset: { frozen: 1 as const } }
       return payouts.changeAll({ order_id: orderId, state: 'owed' }, update, session)
     },
-    /** Stores what was decided of a payout. @returns false, with nothing stored, if it no longer stands */
-    move(payout: Payee, { condition, set, unset, entry }: PayoutUpdate, session: Session) {
+    /** Stores what was decided of a payout. @throws Overtaken, with nothing stored, if that no longer stands */
+    async move(
+      payout: Payee,
+      { condition, set, unset, entry }: PayoutUpdate,
+      session: Session,
+    ): Promise<void> {
       const gone = Object.fromEntries(unset.map((name) => [name, 1]))
       const update = {
         $set: set,
         ...(unset.length === 0 ? {} : { $unset: gone }),
         $push: { pending: entry, tells: payoutMark(payout, entry) },
       }
-      return payouts.change({ _id: payout._id, ...filterOf(condition) }, update, session)
+      if (!(await payouts.change({ _id: payout._id, ...filterOf(condition) }, update, session)))
+        throw new Overtaken(`payout ${payout._id} has changed since it was read`)
     },
     async addEntries(entries: ReadonlyMap<Payee, PendingEntry>, session: Session): Promise<void> {
       const writes = [...entries].map(([payout, pending]) => {
@@ -282,11 +287,12 @@ export function createPayoutStore(connection: Connection) {
     listHeldBy: (coin: Coin, transferId: string) =>
       payouts.all({ coin, state: 'owed', held_by: transferId }, { fields: { pending: 0 }, sort: { _id: 1 } }),
     findTransfers: (ids: readonly string[], session: Session) => transfers.all(idIn(ids), { session }),
-    /** Stores what was decided of a transfer. @returns false, with nothing stored, if it no longer stands */
-    moveTransfer(transferId: string, { from, set, unset }: TransferUpdate, session: Session) {
+    /** Stores what was decided of a transfer. @throws Overtaken, with nothing stored, if that no longer stands */
+    async moveTransfer(id: string, { from, set, unset }: TransferUpdate, session: Session): Promise<void> {
       const gone = Object.fromEntries(unset.map((name) => [name, 1]))
       const update = { $set: set, ...(unset.length === 0 ? {} : { $unset: gone }) }
-      return transfers.change({ _id: transferId, state: from }, update, session)
+      if (!(await transfers.change({ _id: id, state: from }, update, session)))
+        throw new Overtaken(`transfer ${id} has changed since it was read`)
     },
     /** Notes that `tx` is our own, so the transfer that takes it in brings nothing. @returns that transfer */
     claimBrought: (coin: Coin, tx: string, session: Session) =>

@@ -63,7 +63,7 @@ export interface TransferStays {
   kind: 'stays'
 }
 
-/** What is said of a step. `place`: where a reinstated transfer stands in its account's chain. */
+/** What is stored with a step: its reason, and the place of a reinstated transfer in its account's chain. */
 export interface TransferStepDetails {
   reason?: string | undefined
   place?: Pick<TransferRecord, 'account_index' | 'previous'> | undefined

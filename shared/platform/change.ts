@@ -37,8 +37,8 @@ const PAUSE_MS = 5
  * of the decision is stored or nothing.
  *
  * @returns the outcome that `store` gives
- * @throws what the parts throw; Refusal `unavailable` if others were faster for `patienceMs`; the reason why the
- *   request is over for which it is made, after a conflict
+ * @throws what the parts throw; Refusal `unavailable` if others were faster for `patienceMs`; after a conflict,
+ *   the reason why its request is over
  */
 export async function change<Known, Decision, Outcome>(
   parts: Change<Known, Decision, Outcome>,
