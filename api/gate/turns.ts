@@ -131,11 +131,12 @@ export function createTurns(): Turns {
 /** What waits for its turn; called when that has come. Returns false, without a turn, if it is over by then. */
 type Waiting = () => boolean
 
-/** What a caller has waiting. */
+/** What a caller has waiting, in the order in which it came. */
 interface CallersTurns {
+  caller: Caller
   startTag: number
-  part: Set<Waiting>
-  beginning: Set<Waiting>
+  part: Waiting[]
+  beginning: Waiting[]
 }
 
 /** Callers that take turns with each other. */
@@ -153,58 +154,62 @@ interface Line {
 const MANY_TAGS = 10_000
 
 function createLine(share: number): Line {
-  /** In the order in which they came, which decides between equal tags. */
   const callers = new Map<Caller, CallersTurns>()
+  /** The callers, but for the one whose turn it is, by their start tags; equal tags in the order in which they came. */
+  const inOrder: CallersTurns[] = []
   const finishTags = new Map<Caller, number>()
   let virtualTime = 0
   let spentMs = 0
 
-  /** Returns the waiting caller with the lowest start tag. */
-  function findNext(): [Caller, CallersTurns] | undefined {
-    let next: [Caller, CallersTurns] | undefined
-    for (const entry of callers) if (next === undefined || entry[1].startTag < next[1].startTag) next = entry
-    return next
+  /** Puts a caller behind all whose start tags are not greater. */
+  function queue(one: CallersTurns): void {
+    let [from, to] = [0, inOrder.length]
+    while (from < to) {
+      const middle = (from + to) >> 1
+      if ((inOrder[middle] as CallersTurns).startTag <= one.startTag) from = middle + 1
+      else to = middle
+    }
+    inOrder.splice(from, 0, one)
   }
 
-  /** Notes the end of a turn. The caller then stands behind others with the same tag. */
-  function endTurn(caller: Caller, finishTag: number): void {
+  /** Notes the end of a turn. */
+  function endTurn(own: CallersTurns, finishTag: number): void {
+    const { caller } = own
     finishTags.set(caller, finishTag)
     if (finishTags.size > MANY_TAGS)
       for (const [one, tag] of finishTags) if (tag <= virtualTime) finishTags.delete(one)
-    const own = callers.get(caller)
-    callers.delete(caller)
-    if (own !== undefined && own.part.size + own.beginning.size > 0)
-      callers.set(caller, { ...own, startTag: finishTag })
+    own.startTag = finishTag
+    if (own.part.length + own.beginning.length > 0) queue(own)
+    else callers.delete(caller)
     // What somebody had while nobody else wanted it is not held against him.
     if (callers.size === 0) finishTags.clear()
   }
 
   return {
     add(caller, kind, waiting) {
-      let own = callers.get(caller)
-      if (own === undefined) {
-        const startTag = Math.max(virtualTime, finishTags.get(caller) ?? 0)
-        own = { startTag, part: new Set(), beginning: new Set() }
-        callers.set(caller, own)
-      }
-      own[kind].add(waiting)
+      const own = callers.get(caller)
+      if (own !== undefined) return void own[kind].push(waiting)
+      const startTag = Math.max(virtualTime, finishTags.get(caller) ?? 0)
+      const added: CallersTurns = { caller, startTag, part: [], beginning: [] }
+      added[kind].push(waiting)
+      callers.set(caller, added)
+      queue(added)
     },
-    isWaiting: () => callers.size > 0,
+    isWaiting: () => inOrder.length > 0,
     begin() {
-      for (let next = findNext(); next !== undefined; next = findNext()) {
-        const [caller, own] = next
-        const waiting = own.part.size > 0 ? own.part : own.beginning
-        const [first] = waiting
-        if (first === undefined) callers.delete(caller)
-        else waiting.delete(first)
-        if (first?.() !== true) continue
-        virtualTime = own.startTag
-        return (tookMs) => {
-          spentMs += tookMs
-          endTurn(caller, own.startTag + tookMs)
+      for (;;) {
+        const own = inOrder.shift()
+        if (own === undefined) return undefined
+        for (let next = takeNext(own); next !== undefined; next = takeNext(own)) {
+          if (!next()) continue
+          virtualTime = own.startTag
+          return (tookMs) => {
+            spentMs += tookMs
+            endTurn(own, own.startTag + tookMs)
+          }
         }
+        callers.delete(own.caller)
       }
-      return undefined
     },
     spent: () => spentMs / share,
     beginPass() {
@@ -212,3 +217,6 @@ function createLine(share: number): Line {
     },
   }
 }
+
+/** Takes what is next of what a caller has waiting: parts come before beginnings. */
+const takeNext = ({ part, beginning }: CallersTurns): Waiting | undefined => part.shift() ?? beginning.shift()
