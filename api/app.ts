@@ -4,7 +4,7 @@ import type { Context } from '../shared/context.ts'
 import { createDiskGuard } from '../shared/platform/disk-guard.ts'
 import { createAuthenticator } from './http/authenticate.ts'
 import { createGate } from './gate/gate.ts'
-import { ignoreLongPreferences, refuseAmbiguous } from './http/ambiguous.ts'
+import { ignoreLongPreferences, refuseSmuggling } from './http/request-head.ts'
 import { answerErrors, listenWith, mountRoutes } from './http/mount.ts'
 import { splitQuery } from './http/parse.ts'
 import { messageClassesOf, type MessageClasses } from './http/messages.ts'
@@ -73,7 +73,7 @@ export function createApp(ctx: Context): App {
   app.disable('etag')
   app.set('query parser', splitQuery)
   app.enable('case sensitive routing')
-  app.use(refuseAmbiguous(ctx.config.allowedHosts), ignoreLongPreferences)
+  app.use(refuseSmuggling(ctx.config.allowedHosts), ignoreLongPreferences)
   mountRoutes(app, frame, routes)
   const answerError = answerErrors(ctx, gate, note)
   app.use(answerError)

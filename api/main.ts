@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readConfig } from '../shared/platform/config.ts'
 import { openContext } from '../shared/context.ts'
-import { keepNumberingOverdueMarks } from '../shared/events/unasked.ts'
+import { keepNumberingOverdueMarks } from '../shared/events/overdue-marks.ts'
 import { startMetricsServer, watchHealth } from '../shared/platform/health.ts'
 import { maxConnectionsFor, readDescriptorLimit } from '../shared/platform/limit-connections.ts'
 import { listen } from '../shared/platform/listen.ts'
 import { IDLE_DRAIN_MS } from '../shared/platform/limits.ts'
 import { createLog } from '../shared/platform/log.ts'
 import { startTracing } from '../shared/platform/start-tracing.ts'
-import { keepPresence } from '../shared/operation/presence.ts'
+import { keepHeartbeat } from '../shared/operation/heartbeat.ts'
 import { prepareAddresses } from '../shared/money/invoice-service.ts'
 import { runUntilStopped } from '../shared/platform/process.ts'
 import { createApp } from './app.ts'
@@ -32,7 +32,7 @@ await runUntilStopped('api', async (stopping, allowMs) => {
     { port, host: config.host, max_connections: maxConnections, open_files: openFiles },
     'the API listens',
   )
-  const endPresence = keepPresence(ctx, 'api')
+  const endHeartbeat = keepHeartbeat(ctx, 'api')
   prepareAddresses(ctx).catch((error: unknown) =>
     log.warn({ err: error }, 'no addresses were asked for; the first buyer asks'),
   )
@@ -53,7 +53,7 @@ await runUntilStopped('api', async (stopping, allowMs) => {
     )
   endNumbering()
   await metrics?.close()
-  await endPresence()
+  await endHeartbeat()
   await ctx.close()
   await tracer?.close()
 })

@@ -20,7 +20,7 @@ import { onTracedRecord } from './platform/tracing.ts'
 import { orderPurpose } from './market/order-payments.ts'
 import { createOfferStore, type OfferStore } from './market/offer-store.ts'
 import { createOrderStore, type OrderStore } from './market/order-store.ts'
-import { createServingStore, type ServingStore } from './market/serving-store.ts'
+import { createOutageStore, type OutageStore } from './market/outage-store.ts'
 import { createWitnesses, type OutsideWitness } from './ledger/witnesses.ts'
 import { createMetrics, type Metrics } from './platform/metrics.ts'
 import {
@@ -73,7 +73,7 @@ export interface Context {
   readonly purposes: Purposes
   readonly offers: OfferStore
   readonly orders: OrderStore
-  readonly serving: ServingStore
+  readonly outages: OutageStore
   readonly messages: MessageStore
   readonly events: EventStore
   readonly inboxes: InboxStore
@@ -178,7 +178,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     purposes: { pass: passPurpose, order: orderPurpose },
     offers: createOfferStore(connection),
     orders: createOrderStore(connection),
-    serving: createServingStore(connection),
+    outages: createOutageStore(connection),
     messages: createMessageStore(connection, config.requestMs),
     events: createEventStore(connection),
     inboxes: createInboxStore(connection, config.requestMs),

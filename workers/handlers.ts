@@ -29,7 +29,7 @@ export const HANDLERS: {
   'verify-shares': (ctx, { batch_id: batchId }) => verifyBatch(ctx, batchId),
 
   async sequence(ctx) {
-    // One question, and no look into each collection: an idle network gets each fifth job unasked.
+    // One question, and no look into each collection: an idle network gets each fifth job without one.
     if (await ctx.entries.hasPending()) await sequencePending(ctx)
     await enqueueDueSealing(ctx)
   },

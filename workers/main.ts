@@ -6,7 +6,7 @@ import { startMetricsServer, watchHealth } from '../shared/platform/health.ts'
 import { createLog } from '../shared/platform/log.ts'
 import { startTracing } from '../shared/platform/start-tracing.ts'
 import { runUntilStopped, StartError } from '../shared/platform/process.ts'
-import { keepPresence } from '../shared/operation/presence.ts'
+import { keepHeartbeat } from '../shared/operation/heartbeat.ts'
 import { requireKeys } from '../shared/operation/require-keys.ts'
 import { QUEUE_NAMES, queueRow, type QueueName } from '../shared/platform/queues.ts'
 import { SECOND_MS } from '../shared/platform/time.ts'
@@ -34,7 +34,7 @@ await runUntilStopped('workers', async (stopping) => {
   const stopped = stopping.then(() => 'stop' as const)
   const pool =
     (await Promise.race([ctx.database.whenReady(), stopped])) === 'stop' ? undefined : startPool(ctx, names)
-  const leave = pool === undefined ? undefined : keepPresence(ctx, 'workers', served)
+  const leave = pool === undefined ? undefined : keepHeartbeat(ctx, 'workers', served)
   const left = names.filter((name) => !served.includes(name))
   const notServed = left.length === 0 ? {} : { not_served: left, for_want_of: needsOf(left) }
   const warning = served.includes('sign-seals') ? forkWarning(config) : undefined

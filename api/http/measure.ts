@@ -1,6 +1,6 @@
 import type { RequestHandler } from 'express'
 import type { Context } from '../../shared/context.ts'
-import { recordServing } from '../../shared/market/serving-service.ts'
+import { recordAvailability } from '../../shared/market/outage-service.ts'
 import { currentTracer, type Tracer } from '../../shared/platform/tracing.ts'
 import { SECOND_MS } from '../../shared/platform/time.ts'
 
@@ -12,7 +12,7 @@ const METHODS = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'DELETE', 'PAT
  * route's template; with tracing, it also makes a span of it.
  */
 export function measureRequests(ctx: Context): RequestHandler {
-  const noteServed = recordServing(ctx)
+  const noteServed = recordAvailability(ctx)
   return (req, res, next) => {
     const startedAt = performance.now()
     const method = METHODS.has(req.method) ? req.method : 'other'

@@ -35,7 +35,7 @@ export function createLimitedServer(listener: RequestListener, options: ServerOp
   const limits = {
     ...classes,
     maxConnections: maxConnectionsFor(readDescriptorLimit()),
-    // refuseAmbiguous() refuses a request without Host, with a sentence.
+    // refuseSmuggling() refuses a request without Host, with a sentence.
     requireHostHeader: false,
     headersTimeout: 10 * SECOND_MS,
     requestTimeout: 30 * SECOND_MS,
@@ -46,7 +46,7 @@ export function createLimitedServer(listener: RequestListener, options: ServerOp
   }
   const http = createBoundedServer(listener, limits, () => note?.('cut_for_room'))
   if (noteConnection !== undefined) http.on('connection', noteConnection)
-  // readBody() lets a client send what it has announced, and refuseAmbiguous() refuses what else it expects.
+  // readBody() lets a client send what it has announced, and refuseSmuggling() refuses what else it expects.
   for (const event of ['checkContinue', 'checkExpectation'])
     http.on(event, (req, res) => http.emit('request', req, res))
   http.on('clientError', (error: NodeJS.ErrnoException, stream) => {

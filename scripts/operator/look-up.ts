@@ -27,7 +27,7 @@ export type TransactionLookUp =
   /** The chain doesn't have it, as far as the node can tell. */
   | { isKnown: false }
   /** The node is away, or no worker answers. */
-  | 'unasked'
+  | 'no_answer'
 
 /**
  * Asks a worker of the coin whom a transaction pays, and waits up to 15 s for the answer. (The operator's
@@ -35,13 +35,13 @@ export type TransactionLookUp =
  */
 export async function lookUpTransaction(ctx: Context, coin: Coin, tx: string): Promise<TransactionLookUp> {
   const isReachable = isChainReachable(ctx, await ctx.coins.findCoin(coin))
-  if (!isReachable || !(await hasWorker(ctx, coin))) return 'unasked'
+  if (!isReachable || !(await hasWorker(ctx, coin))) return 'no_answer'
   await ctx.coins.askLookUp(coin, tx, nowSeconds(ctx))
-  if (!(await ctx.queues.enqueue(COIN_FACTS[coin].queues.check, { tx }))) return 'unasked'
+  if (!(await ctx.queues.enqueue(COIN_FACTS[coin].queues.check, { tx }))) return 'no_answer'
   const answer = await waitFor('the look at the chain', () => ctx.coins.readLookUp(coin, tx), {
     limitMs: ANSWER_WAIT_MS,
   }).catch(orIfLate(undefined))
-  if (answer === undefined) return 'unasked'
+  if (answer === undefined) return 'no_answer'
   if (answer.found === undefined) return { isKnown: false }
   const pays = answer.found.map(({ to, amount_raw: raw, is_confirmed: isConfirmed }) => ({
     to,
@@ -89,7 +89,7 @@ export async function findWhatPaid(
     if (transfer?.kind === 'payout' && payeeOf !== undefined)
       return payeeOf(transfer.signed) === address ? BigInt(transfer.amount_raw) : 0n
     const lookUp = await lookUpTransaction(ctx, coin, tx)
-    if (lookUp === 'unasked') return undefined
+    if (lookUp === 'no_answer') return undefined
     if (!lookUp.isKnown || lookUp.pays.length === 0) return paysOneAddress ? 0n : undefined
     return filterPaysTo(coin, lookUp.pays, address).sumRaw
   }

@@ -277,7 +277,7 @@ async function checkTransaction(
     )
   if (address === undefined) return undefined
   const lookUp = await lookUpTransaction(ctx, coin, tx)
-  if (lookUp === 'unasked' || !lookUp.isKnown) return undefined
+  if (lookUp === 'no_answer' || !lookUp.isKnown) return undefined
   // A Monero wallet that was restored does not know whom its own transactions paid.
   if (lookUp.pays.length === 0 && !paysOneAddress) return undefined
   const { sumRaw: sentRaw } = filterPaysTo(coin, lookUp.pays, address)

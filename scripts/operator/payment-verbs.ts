@@ -124,7 +124,7 @@ async function findInChain(
   mayBeUnseen: boolean,
 ): Promise<FoundPay | undefined> {
   const lookUp = await lookUpTransaction(ctx, coin, tx)
-  if (lookUp === 'unasked') return undefined
+  if (lookUp === 'no_answer') return undefined
   if (!lookUp.isKnown) {
     if (mayBeUnseen) return undefined
     throw wrongState('The node does not have this transaction; --unseen counts it on your word.')

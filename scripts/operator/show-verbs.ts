@@ -1,6 +1,6 @@
 import { formatTime, toOneLine } from '../../client/command/format.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
-import { readStory, type Story, type StoryRecord } from '../../shared/operation/story.ts'
+import { readTrail, type Trail, type TrailRecord } from '../../shared/operation/trail.ts'
 import { defineOperatorVerb, type OperatorVerb } from './verb.ts'
 
 /** More of one value hides the others. */
@@ -14,22 +14,22 @@ export const showVerbs: readonly OperatorVerb[] = [
     name: 'show',
     words: ['ID|ADDRESS|TX|HANDLE'],
     options: {},
-    help: 'The whole story of anything: its records, and in order entries of the ledger, moves of money, and jobs',
+    help: 'All that is on record about anything: its records, and in order entries of the ledger, moves of money, and jobs',
     changes: false,
     async run({ ctx, words: [word] }) {
-      const story = await readStory(ctx, word)
-      if (story === undefined)
+      const trail = await readTrail(ctx, word)
+      if (trail === undefined)
         throw new Refusal(
           'no_such_record',
           `Nothing is known of ${JSON.stringify(word)}: it is no id, entry, address, transaction, handle or job of this network.`,
         )
-      return { answer: { ok: true, ...story }, text: formatStory(story) }
+      return { answer: { ok: true, ...trail }, text: formatTrail(trail) }
     },
   }),
 ]
 
-/** The records of a story, and then its events, a line each. */
-function formatStory({ records, events, isCut }: Story): string {
+/** The records of a trail, and then its events, a line each. */
+function formatTrail({ records, events, isCut }: Trail): string {
   return [
     ...records.flatMap(formatRecord),
     ...(isCut ? ['… and more records; show one of these'] : []),
@@ -40,7 +40,7 @@ function formatStory({ records, events, isCut }: Story): string {
   ].join('\n')
 }
 
-function formatRecord({ collection, record: { _id, ...fields } }: StoryRecord): string[] {
+function formatRecord({ collection, record: { _id, ...fields } }: TrailRecord): string[] {
   const shown = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null)
   return [
     `${collection} ${_id}`,

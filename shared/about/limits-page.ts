@@ -53,7 +53,7 @@ import {
   RETRY_AFTER_SECONDS,
   SAMPLE_NONCES,
   TOKEN_CACHE_MS,
-  UNASKED_DAYS,
+  OVERDUE_MARK_DAYS,
   VERDICT_LIMIT,
   RESULT_WAIT_MS,
   WALK_LIMIT,
@@ -213,7 +213,7 @@ function networkRows(config: Config): Row[] {
     ),
     row(
       'Events',
-      `GET /events gives each event once, in one order that never gains anything before a cursor that was handed out; an agent's last ${EVENTS_KEPT.count} are kept, for ${EVENTS_KEPT.days} days from when they were first asked for, or from ${UNASKED_DAYS * 24} hours after they happened`,
+      `GET /events gives each event once, in one order that never gains anything before a cursor that was handed out; an agent's last ${EVENTS_KEPT.count} are kept, for ${EVENTS_KEPT.days} days from when they were first asked for, or from ${OVERDUE_MARK_DAYS * 24} hours after they happened`,
       'Whichever of the two comes first counts. truncated says that some after the cursor are kept no longer; the records that they are about stay.',
     ),
     row(

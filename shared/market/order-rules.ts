@@ -8,7 +8,7 @@ import { OUTAGE_GRACE_MS } from './market-terms.ts'
 import { deadlineStep, ORDER_STEPS, stepObstacle } from './order-states.ts'
 import { addSignature, feeEntries, orderEntry, sellerShare, stepChange } from './order.ts'
 import type { OrderChange, OrderRecord } from './order.ts'
-import type { OutageRecord } from './serving-store.ts'
+import type { OutageRecord } from './outage-store.ts'
 
 /*
  * What becomes of an order by a step of one of its sides, or at a deadline: functions of the order and the time.

@@ -204,7 +204,7 @@ export const POLL_EVERY_SECONDS = 30
  * How long an agent's events wait for it to ask; then they are numbered without it, and forgotten like
  * others.
  */
-export const UNASKED_DAYS = 1
+export const OVERDUE_MARK_DAYS = 1
 /** What is kept of an agent's events. */
 export const EVENTS_KEPT = { count: 10_000, days: 30 } as const
 

@@ -16,16 +16,16 @@ export const SAME_SIGNAL_MS = 750
 const STOP_MS = IDLE_DRAIN_MS + STOP_LIMIT_MS + 5_000
 
 /**
- * Runs `story`, a process from reading its settings to closing, and exits: with 0 when it ends; with 1, and
+ * Runs `run`, a process from reading its settings to closing, and exits: with 0 when it ends; with 1, and
  * the reason on standard error, if it throws or doesn't end in time after a signal.
  *
  * `stopping` resolves at SIGTERM or SIGINT, or when the process that started this one over an IPC channel has
- * ended. A second signal ends the process at once, unless it comes within SAME_SIGNAL_MS. A story that needs
+ * ended. A second signal ends the process at once, unless it comes within SAME_SIGNAL_MS. A process that needs
  * longer to stop adds to its time by `allowMs`.
  */
 export async function runUntilStopped(
   name: string,
-  story: (stopping: Promise<void>, allowMs: (milliseconds: number) => void) => Promise<void>,
+  run: (stopping: Promise<void>, allowMs: (milliseconds: number) => void) => Promise<void>,
 ): Promise<void> {
   let signalledAt: number | undefined
   let limitMs = STOP_MS
@@ -50,7 +50,7 @@ export async function runUntilStopped(
     })
   })
   try {
-    await story(stopping, (milliseconds) => (limitMs = STOP_MS + milliseconds))
+    await run(stopping, (milliseconds) => (limitMs = STOP_MS + milliseconds))
     process.exit(0)
   } catch (error) {
     process.stderr.write(

@@ -135,7 +135,7 @@ export function limitQuery(bound: { min: number; max: number; fallback: number }
 
 /**
  * `per_agent` of a list in a query: a string of digits. It has no default: the contract fixes what a list
- * has, so no flood is cut unasked.
+ * has, so a flood is cut only if the operator asks.
  */
 export const perAgentQuery = () =>
   z

@@ -15,7 +15,7 @@ import { openGate } from '../harness/testbed/gate.ts'
 import { startPool, type Pool } from '../../workers/pool.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { openContext } from '../../shared/context.ts'
-import { keepPresence } from '../../shared/operation/presence.ts'
+import { keepHeartbeat } from '../../shared/operation/heartbeat.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import {
@@ -743,7 +743,7 @@ describe('npm run operator', () => {
           service.ctx.log,
         )
         await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
-        const leave = keepPresence(ctx, 'api')
+        const leave = keepHeartbeat(ctx, 'api')
         return async () => {
           await leave()
           await ctx.close()
@@ -882,7 +882,7 @@ describe('npm run operator', () => {
     expect(text).toMatch(/^rate {6}xno: 1 USD, .* ago$/m)
   })
 
-  it('tells the whole story of a record, by its id, address, transaction, handle or number', async () => {
+  it('gives the whole trail of a record, by its id, address, transaction, handle or number', async () => {
     const { ctx } = service
     const payout = await owedPayout()
     const orderId = (await ctx.payouts.find(payout))?.order_id ?? ''

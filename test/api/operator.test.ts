@@ -317,7 +317,7 @@ describe("the board's buttons", () => {
     }
   })
 
-  it('leave the way from a job to its story, and to failed jobs by kind', async () => {
+  it('leave the way from a job to its trail, and to failed jobs by kind', async () => {
     const agent = await service.register()
     const ids = await addFailed('sign-announcement', { announcement_id: agent.id })
     const listed = '/queues/api/queues?activeQueue=sign-announcement&status=failed&page=1&jobsPerPage=10'
@@ -326,8 +326,8 @@ describe("the board's buttons", () => {
     }
     const job = queues.flatMap(({ jobs }) => jobs).find(({ id }) => ids.includes(id))
     expect(job?.externalUrl?.href).toBe(`/show/${agent.id}`)
-    const story = (await (await ask(`/show/${agent.id}`)).json()) as { records: { record: object }[] }
-    expect(story.records[0]?.record).toMatchObject({ _id: agent.id })
+    const trail = (await (await ask(`/show/${agent.id}`)).json()) as { records: { record: object }[] }
+    expect(trail.records[0]?.record).toMatchObject({ _id: agent.id })
     expect((await ask('/show/agt_00000000000000000000000000')).status).toBe(404)
     const { failed } = (await (await ask('/failed')).json()) as { failed: { jobs: number }[] }
     expect(failed).toContainEqual({

@@ -251,11 +251,11 @@ describe.each(FULL ? [-80, 80] : [80])("a machine's clock that is %i hours off t
   })
 
   it.runIf(FULL)('tells of no outage of the API', async () => {
-    const before = await market.ctx.serving.models.outages.countDocuments()
+    const before = await market.ctx.outages.models.outages.countDocuments()
     const order = await market.delivered()
     await off(() => market.read(order))
-    expect(await market.ctx.serving.models.outages.countDocuments()).toBe(before)
-    expect((await market.ctx.serving.readServedUntil()) ?? 0).toBeLessThan(market.ctx.now() + 60_000)
+    expect(await market.ctx.outages.models.outages.countDocuments()).toBe(before)
+    expect((await market.ctx.outages.readServedUntil()) ?? 0).toBeLessThan(market.ctx.now() + 60_000)
   })
 
   it('buys the days that were paid for, from now on', async () => {
@@ -299,7 +299,7 @@ describe('an outage of the API', () => {
   })
   /** Each begins with an API that has just served, and no outage before. */
   beforeEach(async () => {
-    const { marks, outages } = quiet.ctx.serving.models
+    const { marks, outages } = quiet.ctx.outages.models
     await outages.deleteMany({})
     await marks.updateOne({ _id: 'api' }, { $set: { until_ms: quiet.ctx.now() } })
   })
@@ -377,7 +377,7 @@ describe('an outage of the API', () => {
     const order = await quiet.delivered()
     for (const times of [1, 2]) {
       await quiet.letPassInOutage(80 * HOUR_MS)
-      await quiet.ctx.serving.recordRequest(quiet.ctx.now())
+      await quiet.ctx.outages.recordRequest(quiet.ctx.now())
       await passQuietly(order)
       expect((await orderOf(order)).extensions).toHaveLength(times)
     }
@@ -399,7 +399,7 @@ describe('an outage of the API', () => {
   it('followed by another one, in which the hour fell, gives an hour after that one, though nobody looked in between', async () => {
     const order = await quiet.delivered()
     await quiet.letPassInOutage(80 * HOUR_MS)
-    await quiet.ctx.serving.recordRequest(quiet.ctx.now())
+    await quiet.ctx.outages.recordRequest(quiet.ctx.now())
     await quiet.letPassInOutage(80 * HOUR_MS)
     expectStatus(await quiet.step('accept', order), 200)
     expect((await orderOf(order)).extensions).toHaveLength(2)
@@ -407,34 +407,34 @@ describe('an outage of the API', () => {
 
   // holds: limits.deadlines_in_an_outage.detail
   it.runIf(FULL)('is none where another process serves, or where the pause was short', async () => {
-    const { serving } = quiet.ctx
+    const { outages } = quiet.ctx
     const start = quiet.ctx.now()
     await vouch(quiet.ctx, start)
-    expect(await serving.moveMark(start + OUTAGE_GAP_MS)).toBe(true)
-    expect(await serving.moveMark(start + 2 * OUTAGE_GAP_MS + 1)).toBe(false)
-    await serving.recordRequest(start + 2 * OUTAGE_GAP_MS)
-    expect(await serving.findOutage(start + 1.5 * OUTAGE_GAP_MS)).toBeUndefined()
-    await Promise.all([1, 2, 3].map((ms) => serving.recordRequest(start + 4 * OUTAGE_GAP_MS + ms)))
-    const outage = await serving.findOutage(start + 3 * OUTAGE_GAP_MS)
+    expect(await outages.moveMark(start + OUTAGE_GAP_MS)).toBe(true)
+    expect(await outages.moveMark(start + 2 * OUTAGE_GAP_MS + 1)).toBe(false)
+    await outages.recordRequest(start + 2 * OUTAGE_GAP_MS)
+    expect(await outages.findOutage(start + 1.5 * OUTAGE_GAP_MS)).toBeUndefined()
+    await Promise.all([1, 2, 3].map((ms) => outages.recordRequest(start + 4 * OUTAGE_GAP_MS + ms)))
+    const outage = await outages.findOutage(start + 3 * OUTAGE_GAP_MS)
     expect([
       outage?._id,
       [1, 2, 3].map((ms) => start + 4 * OUTAGE_GAP_MS + ms).includes(outage?.to_ms ?? 0),
     ]).toEqual([start + 2 * OUTAGE_GAP_MS, true])
-    expect(await serving.models.outages.countDocuments()).toBe(1)
-    expect(await serving.findOutage(start + 5 * OUTAGE_GAP_MS)).toBeUndefined()
+    expect(await outages.models.outages.countDocuments()).toBe(1)
+    expect(await outages.findOutage(start + 5 * OUTAGE_GAP_MS)).toBeUndefined()
   })
 
   it.runIf(FULL)(
     'goes on until the next request where the process that wrote it down died before it moved the mark',
     async () => {
-      const { serving } = quiet.ctx
+      const { outages } = quiet.ctx
       const start = quiet.ctx.now()
       await vouch(quiet.ctx, start)
-      await serving.models.outages.insertMany([{ _id: start, to_ms: start + 60_000 }])
+      await outages.models.outages.insertMany([{ _id: start, to_ms: start + 60_000 }])
       // It was down until now.
       const end = start + 5 * HOUR_MS
-      await serving.recordRequest(end)
-      expect([await serving.readServedUntil(), (await serving.findOutage(end - 1))?.to_ms]).toEqual([
+      await outages.recordRequest(end)
+      expect([await outages.readServedUntil(), (await outages.findOutage(end - 1))?.to_ms]).toEqual([
         end,
         end,
       ])
@@ -443,13 +443,13 @@ describe('an outage of the API', () => {
 
   it.runIf(FULL)("is none that this machine's clock tells of", async () => {
     const order = await quiet.paidOrder()
-    const { serving } = quiet.ctx
+    const { outages } = quiet.ctx
     await withClockOff(30 * 24 * HOUR_MS, async () => {
       await quiet.read(order)
-      await serving.models.marks.deleteMany({})
+      await outages.models.marks.deleteMany({})
       await quiet.read(order)
     })
-    expect(await serving.models.outages.countDocuments()).toBe(0)
+    expect(await outages.models.outages.countDocuments()).toBe(0)
     await quiet.letPass(25 * HOUR_MS)
     await passQuietly(order)
     expect((await orderOf(order)).status).toBe('refunded')

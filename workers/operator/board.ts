@@ -4,7 +4,7 @@ import type { Context } from '../../shared/context.ts'
 import { kindOfError } from '../../shared/platform/errors.ts'
 import { readAuthorization } from '../../shared/platform/operator-token.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
-import { readStory } from '../../shared/operation/story.ts'
+import { readTrail } from '../../shared/operation/trail.ts'
 import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
 
 /**
@@ -93,10 +93,10 @@ function userOf(authorization: string | undefined): string {
 /**
  * Makes a handler that answers what `operator show` prints about the word in the path: an id, an address, …
  */
-export function showStory(ctx: Context): RequestHandler<{ word: string }> {
+export function showTrail(ctx: Context): RequestHandler<{ word: string }> {
   return async (req, res) => {
-    const story = await readStory(ctx, req.params.word)
-    if (story !== undefined) return void res.json({ ok: true, ...story })
+    const trail = await readTrail(ctx, req.params.word)
+    if (trail !== undefined) return void res.json({ ok: true, ...trail })
     res.status(404).json({
       ok: false,
       error: 'no_such_record',

@@ -10,7 +10,7 @@ import { openNetworkMetrics } from './network-metrics.ts'
 import { holdsToken, readAuthorization } from '../../shared/platform/operator-token.ts'
 import { StartError } from '../../shared/platform/process.ts'
 import { watchFindings } from './alarm.ts'
-import { recordActions, showFailed, showQueues, showStory } from './board.ts'
+import { recordActions, showFailed, showQueues, showTrail } from './board.ts'
 
 export interface OperatorServer {
   port: number
@@ -66,7 +66,7 @@ function createOperatorApp(ctx: Context, health: Health, token: string): express
   app.use(refuseOtherSites)
   app.use('/queues', recordActions(ctx), showQueues(ctx))
   app.get('/failed', showFailed(ctx))
-  app.get('/show/:word', showStory(ctx))
+  app.get('/show/:word', showTrail(ctx))
   app.get('/readyz', async (req, res) => {
     const { ready, ...rest } = await health.readiness('deep' in req.query)
     res.status(ready ? 200 : 503).json({ ok: ready, ...rest })

@@ -4,8 +4,8 @@ import { seqOf, type EventHead, type EventRecord } from '../../../../shared/even
 import { readEvents } from '../../../../shared/events/event-service.ts'
 import { createEventStore } from '../../../../shared/events/event-store.ts'
 import { makeMark, type EventMark } from '../../../../shared/events/mark.ts'
-import { numberOverdueMarks } from '../../../../shared/events/unasked.ts'
-import { UNASKED_DAYS } from '../../../../shared/platform/limits.ts'
+import { numberOverdueMarks } from '../../../../shared/events/overdue-marks.ts'
+import { OVERDUE_MARK_DAYS } from '../../../../shared/platform/limits.ts'
 import { DAY_MS, unixSeconds } from '../../../../shared/platform/time.ts'
 import { createPostStore } from '../../../../shared/posts/post-store.ts'
 import { requireThat, stubs } from '../stubs.ts'
@@ -60,7 +60,7 @@ export const eventsScenario: Scenario = {
         2,
       )
     world.spawn('overdue', async () => {
-      const ctx = open((UNASKED_DAYS + 1) * DAY_MS)
+      const ctx = open((OVERDUE_MARK_DAYS + 1) * DAY_MS)
       for (let run = 0; run < 2; run++) await world.attempt(() => numberOverdueMarks(ctx, undefined))
     })
     const watch = watchEvents(world, clients)

@@ -20,7 +20,7 @@ const CLOCK_STEP_MS = SECOND_MS
  *
  * @returns a function that ends this and deletes the record
  */
-export function keepPresence(ctx: Context, part: 'api' | 'workers', queues: readonly string[] = []) {
+export function keepHeartbeat(ctx: Context, part: 'api' | 'workers', queues: readonly string[] = []) {
   const fields = {
     _id: newStepId(),
     host: os.hostname(),

@@ -14,12 +14,12 @@ import { QUEUE_NAMES } from '../platform/queues.ts'
  * time, their entries in the ledger, the moves of money in the books, and their jobs.
  */
 
-export interface StoryRecord {
+export interface TrailRecord {
   collection: string
   record: Readonly<Record<string, unknown>> & { _id: string }
 }
 
-export interface StoryEvent {
+export interface TrailEvent {
   /** Unix seconds. */
   at: number
   /** Where it is on record: `entry 7`, `waits for its number`, `books`, `job of send-nano`. */
@@ -27,10 +27,10 @@ export interface StoryEvent {
   what: string
 }
 
-export interface Story {
-  records: StoryRecord[]
+export interface Trail {
+  records: TrailRecord[]
   /** Oldest first. */
-  events: StoryEvent[]
+  events: TrailEvent[]
   /** Whether there are more linked records than are listed. */
   isCut: boolean
 }
@@ -116,16 +116,16 @@ const REDIS_LIMIT_MS = 2 * SECOND_MS
  * @param word an id, the number of a ledger entry, an address, a transaction, a handle, or the id of a job
  * @returns undefined if nothing is known of it
  */
-export async function readStory(ctx: Context, word: string): Promise<Story | undefined> {
+export async function readTrail(ctx: Context, word: string): Promise<Trail | undefined> {
   const { connection } = ctx.database
   const named = await findNamed(ctx, word)
-  const listed = new Map<string, StoryRecord>()
+  const listed = new Map<string, TrailRecord>()
   const queue = [...named]
   for (const { collection, record } of named)
     if (collection === 'agents')
       queue.push(...(await findByFields(connection, AGENT_FIELDS, record._id, MAX_OF_AGENT)))
   while (queue.length > 0 && listed.size < MAX_RECORDS) {
-    const next = queue.shift() as StoryRecord
+    const next = queue.shift() as TrailRecord
     const key = `${next.collection}/${next.record._id}`
     if (listed.has(key)) continue
     listed.set(key, next)
@@ -135,7 +135,7 @@ export async function readStory(ctx: Context, word: string): Promise<Story | und
   }
   const records = [...listed.values()]
   const isCut = queue.some(({ collection, record }) => !listed.has(`${collection}/${record._id}`))
-  // A hub that was not asked for has a story of its own.
+  // A hub that was not asked for has a trail of its own.
   const told = records.filter(
     (listedRecord) => named.includes(listedRecord) || !HUBS.has(listedRecord.collection),
   )
@@ -151,7 +151,7 @@ export async function readStory(ctx: Context, word: string): Promise<Story | und
 }
 
 /** Finds the records that the word itself names. */
-async function findNamed(ctx: Context, word: string): Promise<StoryRecord[]> {
+async function findNamed(ctx: Context, word: string): Promise<TrailRecord[]> {
   const { connection } = ctx.database
   if (/^\d{1,12}$/.test(word)) {
     const entry = await ctx.entries.find(Number(word))
@@ -161,10 +161,10 @@ async function findNamed(ctx: Context, word: string): Promise<StoryRecord[]> {
   return findByFields(connection, TEXT_FIELDS, { $in: [word, word.toLowerCase()] })
 }
 
-/** The collection that an id is of; undefined if it is no id, or of a kind that has no story. */
+/** The collection that an id is of; undefined if it is no id, or of a kind that has no trail. */
 const collectionOf = (id: string): string | undefined => COLLECTION_BY_PREFIX.get(ID.exec(id)?.[1] ?? '')
 
-async function findById(connection: Connection, id: string): Promise<StoryRecord[]> {
+async function findById(connection: Connection, id: string): Promise<TrailRecord[]> {
   const collection = collectionOf(id)
   return collection === undefined ? [] : findRecords(connection, collection, { _id: id })
 }
@@ -175,7 +175,7 @@ async function findByFields(
   fieldsByCollection: FieldsByCollection,
   value: unknown,
   limit?: number,
-): Promise<StoryRecord[]> {
+): Promise<TrailRecord[]> {
   const found = await Promise.all(
     Object.entries(fieldsByCollection).map(([name, fields]) =>
       findRecords(connection, name, { $or: fields.map((field) => ({ [field]: value })) }, limit),
@@ -190,18 +190,18 @@ async function findRecords(
   collection: string,
   filter: object,
   limit = MAX_RECORDS,
-): Promise<StoryRecord[]> {
+): Promise<TrailRecord[]> {
   const found = await connection
-    .collection<StoryRecord['record']>(collection)
+    .collection<TrailRecord['record']>(collection)
     .find(filter as never, { maxTimeMS: SEARCH_LIMIT_MS })
     .sort({ _id: -1 })
     .limit(limit)
     .toArray()
-  return found.map((record) => ({ collection, record: record as unknown as StoryRecord['record'] }))
+  return found.map((record) => ({ collection, record: record as unknown as TrailRecord['record'] }))
 }
 
 /** Finds the records whose ids are in a field of this one, alone, in a list, or as a part between slashes. */
-async function findLinked(connection: Connection, { record }: StoryRecord): Promise<StoryRecord[]> {
+async function findLinked(connection: Connection, { record }: TrailRecord): Promise<TrailRecord[]> {
   const { _id: _ownId, pending: _pending, ...fields } = record
   const values: unknown[] = Object.values(fields).flat(Infinity)
   const texts = values.filter((value) => typeof value === 'string')
@@ -211,15 +211,15 @@ async function findLinked(connection: Connection, { record }: StoryRecord): Prom
 }
 
 /** A copy of the record without the fields that nobody is shown. */
-const withoutLeftOut = ({ collection, record }: StoryRecord): StoryRecord => ({
+const withoutLeftOut = ({ collection, record }: TrailRecord): TrailRecord => ({
   collection,
   record: Object.fromEntries(
     Object.entries(record).filter(([field]) => !LEFT_OUT.test(field)),
-  ) as StoryRecord['record'],
+  ) as TrailRecord['record'],
 })
 
 /** Reads the ledger entries of these records, each with the seal that covers it. */
-async function readEntries(ctx: Context, ids: readonly string[]): Promise<StoryEvent[]> {
+async function readEntries(ctx: Context, ids: readonly string[]): Promise<TrailEvent[]> {
   const entries = await Promise.all(ids.map((id) => ctx.entries.listByRecord(id, 0, MAX_RECORDS)))
   return Promise.all(
     entries.flat().map(async (entry) => {
@@ -232,7 +232,7 @@ async function readEntries(ctx: Context, ids: readonly string[]): Promise<StoryE
 }
 
 /** The entries that the record carries and that have no number yet. */
-const pendingEvents = ({ record }: StoryRecord): StoryEvent[] =>
+const pendingEvents = ({ record }: TrailRecord): TrailEvent[] =>
   ((record['pending'] ?? []) as PendingEntry[]).map((entry) => ({
     at: entry.at,
     by: 'waits for its number',
@@ -251,7 +251,7 @@ function describeEntry({ source, kind, data }: PendingEntry): string {
 /**
  * Reads the moves of money of these records from the books. Those of an agent are left to `books --agent`.
  */
-async function readLines(connection: Connection, ids: readonly string[]): Promise<StoryEvent[]> {
+async function readLines(connection: Connection, ids: readonly string[]): Promise<TrailEvent[]> {
   const fields = ['invoice_id', 'payment_id', 'payout_id', 'order_id', 'transfer_id']
   const lines = await connection
     .collection<JournalLine & { _id: string }>('journal')
@@ -268,7 +268,7 @@ async function readLines(connection: Connection, ids: readonly string[]): Promis
 }
 
 /** Finds the jobs that have one of the ids as their own or in their data; none if Redis is away. */
-async function readJobs(ctx: Context, ids: readonly string[]): Promise<StoryEvent[]> {
+async function readJobs(ctx: Context, ids: readonly string[]): Promise<TrailEvent[]> {
   if (!(await isRedisReady(ctx, REDIS_LIMIT_MS))) return []
   const wanted = new Set(ids)
   const found = await Promise.all(

@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts'
 import { Refusal } from '../platform/errors.ts'
-import { UNASKED_DAYS } from '../platform/limits.ts'
+import { OVERDUE_MARK_DAYS } from '../platform/limits.ts'
 import { DAY_MS, SECOND_MS } from '../platform/time.ts'
 import { isOutage } from '../platform/database.ts'
 import { numberEvents } from './event-service.ts'
@@ -9,7 +9,7 @@ import type { MarkPlace } from './event-store.ts'
 const EVERY_MS = 10 * SECOND_MS
 
 /**
- * Numbers marks that are older than UNASKED_DAYS, of agents that don't ask for their events: else the marks
+ * Numbers marks that are older than OVERDUE_MARK_DAYS, of agents that don't ask for their events: else the marks
  * would stay in the records for ever, while events expire. An agent that asks late finds its events as if it
  * had asked before. A call does one part of a round over all marks.
  *
@@ -20,7 +20,7 @@ export async function numberOverdueMarks(
   ctx: Context,
   place: MarkPlace | undefined,
 ): Promise<MarkPlace | undefined> {
-  const { agentIds, next } = await ctx.events.listOverdue(place, ctx.databaseNow() - UNASKED_DAYS * DAY_MS)
+  const { agentIds, next } = await ctx.events.listOverdue(place, ctx.databaseNow() - OVERDUE_MARK_DAYS * DAY_MS)
   for (const agentId of agentIds) await numberEvents(ctx, { _id: agentId })
   return next
 }

@@ -6,13 +6,13 @@ import { OUTAGE_GAP_MS, SERVING_BEAT_MS } from './market-terms.ts'
 /**
  * Returns a function to call when a request has been answered with a status below 500. While the database is
  * ready, the first call begins to record in it, every SERVING_BEAT_MS, that this process serves. From these
- * records the market knows which order deadlines passed during an outage: see serving-store.ts.
+ * records the market knows which order deadlines passed during an outage: see outage-store.ts.
  *
  * A process that could not record this for OUTAGE_GAP_MS stops recording, and begins again with the next
  * call: an outage ends when a request is served, not when the database is back.
  */
-export function recordServing(
-  ctx: Pick<Context, 'serving' | 'database' | 'databaseNow' | 'log'>,
+export function recordAvailability(
+  ctx: Pick<Context, 'outages' | 'database' | 'databaseNow' | 'log'>,
 ): () => void {
   /** Set while records are made. */
   let timer: NodeJS.Timeout | undefined
@@ -24,7 +24,7 @@ export function recordServing(
   async function begin(): Promise<void> {
     isBeginning = true
     try {
-      await ctx.serving.recordRequest(ctx.databaseNow())
+      await ctx.outages.recordRequest(ctx.databaseNow())
       lastRecordMs = performance.now()
       timer = setInterval(() => void beat(), SERVING_BEAT_MS).unref()
     } catch (error) {
@@ -38,7 +38,7 @@ export function recordServing(
   async function beat(): Promise<void> {
     let isUnbroken = performance.now() - lastRecordMs < OUTAGE_GAP_MS
     try {
-      if (await ctx.serving.moveMark(ctx.databaseNow())) lastRecordMs = performance.now()
+      if (await ctx.outages.moveMark(ctx.databaseNow())) lastRecordMs = performance.now()
       else isUnbroken = false
     } catch (error) {
       logDefect(error)

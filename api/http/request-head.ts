@@ -17,9 +17,9 @@ const SINGLE_HEADERS = ['authorization', 'host']
  *
  * @param allowedHosts undefined allows any
  */
-export function refuseAmbiguous(allowedHosts: readonly string[] | undefined): RequestHandler {
+export function refuseSmuggling(allowedHosts: readonly string[] | undefined): RequestHandler {
   return (req, res, next) => {
-    const ambiguity = findAmbiguity(req)
+    const ambiguity = findSmuggling(req)
     const isOtherHost = allowedHosts !== undefined && !isHostAllowed(req.headers.host, allowedHosts)
     if (ambiguity !== undefined || isOtherHost) {
       res.setHeader('Connection', 'close')
@@ -31,8 +31,8 @@ export function refuseAmbiguous(allowedHosts: readonly string[] | undefined): Re
   }
 }
 
-/** Returns a sentence about what is ambiguous in a request's head; undefined if nothing is. */
-function findAmbiguity({ headers, headersDistinct, httpVersion }: IncomingMessage): string | undefined {
+/** Returns a sentence about what a proxy could read differently in a request's head; undefined if there is nothing. */
+function findSmuggling({ headers, headersDistinct, httpVersion }: IncomingMessage): string | undefined {
   const coding = headers['transfer-encoding']
   if (httpVersion !== '1.1' && httpVersion !== '1.0')
     return 'The request line must end with HTTP/1.1 (or HTTP/1.0).'

@@ -25,10 +25,10 @@ export type OutageRecord = RecordOf<typeof outageFields>
 const markSchema = schemaOf<MarkRecord>('serving', markFields)
 const outageSchema = schemaOf<OutageRecord>('outages', outageFields)
 
-export type ServingStore = ReturnType<typeof createServingStore>
+export type OutageStore = ReturnType<typeof createOutageStore>
 
 /** Creates the store of when the API served last, and of its outages. */
-export function createServingStore(connection: Connection) {
+export function createOutageStore(connection: Connection) {
   const marks = recordsOf(connection.model<MarkRecord>('ServingMark', markSchema))
   const outages = recordsOf(connection.model<OutageRecord>('Outage', outageSchema))
   /** Moves the mark on. @returns false, with nothing written, if the mark has paused for too long */
