@@ -1,7 +1,7 @@
 import type { Connection } from 'mongoose'
 import { comingOverdue } from '../claims/claim-store.ts'
 import type { ClaimRecord } from '../claims/claim.ts'
-import { createLookUp } from '../platform/group-commit.ts'
+import { createBatchRead } from '../platform/group-commit.ts'
 import { CARD_RECENT } from '../platform/limits.ts'
 import type { PostRecord } from '../posts/post.ts'
 import type { AgentRecord } from '../agents/agent.ts'
@@ -34,7 +34,7 @@ export function createCardStore(connection: Connection, nowSeconds: () => number
     { $limit: CARD_RECENT },
     { $project: { pending: 0, tells: 0 } },
   ]
-  const read = createLookUp(
+  const read = createBatchRead(
     async (agentIds: string[]) => {
       const stages = [
         { $match: { _id: { $in: agentIds } } },

@@ -1,6 +1,6 @@
 import type { Connection } from 'mongoose'
 import type { AgentRecord } from '../agents/agent.ts'
-import { createLookUp } from '../platform/group-commit.ts'
+import { createBatchRead } from '../platform/group-commit.ts'
 import { MAX_REFERRALS_COUNTED, MAX_UNREAD_COUNTED } from '../platform/limits.ts'
 import { WAITING } from '../market/order-store.ts'
 import { UNREAD } from '../messages/message-store.ts'
@@ -67,7 +67,7 @@ export function createStandingStore(connection: Connection) {
     ]
     return { $unionWith: { coll: collection, pipeline } }
   }
-  const look = createLookUp(
+  const look = createBatchRead(
     async (agentIds: string[]) => {
       const unions = kinds.map((kind) => unionWith(kind, agentIds))
       const batchSize = agentIds.length + kinds.length * MAX_FETCHED + 1

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type mongoose from 'mongoose'
 import { Schema, type Connection } from 'mongoose'
 import { MAJORITY, Overtaken, type Session, unavailable, within } from '../platform/database.ts'
-import { createIdLookUp, createLookUp } from '../platform/group-commit.ts'
+import { createIdBatchRead, createBatchRead } from '../platform/group-commit.ts'
 import { PARSED_AT_ONCE } from '../platform/limits.ts'
 import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
 import { makeMark, indexMarks, tellsField } from '../events/mark.ts'
@@ -166,12 +166,12 @@ export function createAgentStore(connection: Connection) {
   const agents = connection.model<AgentRecord>('Agent', agentSchema)
   const usedChallenges = connection.model<UsedChallenge>('UsedChallenge', usedChallengeSchema)
   const raw = () => rawOf<AgentRecord>(agents)
-  const findById = createIdLookUp(raw)
-  const findId = createIdLookUp(raw, { _id: 1 })
-  const findAuthor: (agentId: string) => Promise<Author | undefined> = createIdLookUp(raw, AUTHOR_FIELDS)
+  const findById = createIdBatchRead(raw)
+  const findId = createIdBatchRead(raw, { _id: 1 })
+  const findAuthor: (agentId: string) => Promise<Author | undefined> = createIdBatchRead(raw, AUTHOR_FIELDS)
   /** Creates a function that finds an agent, even a banned one, by its token key. */
   const createTokenLookUp = (options: mongoose.mongo.FindOptions = {}) =>
-    createLookUp(
+    createBatchRead(
       (keys: string[]) =>
         raw()
           .find<Caller>({ token_key: { $in: keys } }, { projection: CALLER_FIELDS, ...options })

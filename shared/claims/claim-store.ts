@@ -3,7 +3,7 @@ import { authorField } from '../agents/authorship.ts'
 import { authorBannedField, BY_AUTHOR_INDEX, createSetAuthorBanned, LISTED } from '../agents/author-ban.ts'
 import type { Past } from '../platform/list-per-agent.ts'
 import { Overtaken, type Session, within } from '../platform/database.ts'
-import { createIdLookUp } from '../platform/group-commit.ts'
+import { createIdBatchRead } from '../platform/group-commit.ts'
 import { hiddenFields, createSetHidden } from '../ledger/hidden.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { pushing, indexMarks, tellsField, type EventMark } from '../events/mark.ts'
@@ -118,7 +118,7 @@ export function createClaimStore(connection: Connection) {
   // The most frequent reads and writes go past mongoose's documents.
   const raw = () => rawOf<ClaimRecord>(claims)
   const rawVerdicts = () => rawOf<VerdictRecord>(verdicts)
-  const findById = createIdLookUp(raw)
+  const findById = createIdBatchRead(raw)
   return {
     models: { claims, verdicts },
     /** Reads a claim, hidden or not; undefined if there is none with this id. */

@@ -34,7 +34,7 @@ export async function stopCoin(ctx: Context, coin: Coin, reason: string): Promis
 const REACHED = { configured: true, reachable: true }
 
 /**
- * One round of a coin's watcher: looks at all its open addresses, stores how its node is, settles what waited
+ * One round of a coin's watcher: scans all its open addresses, stores how its node is, settles what waited
  * and expires what is overdue. A node that can't be reached is stored as such, and is no error.
  */
 export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void> {
@@ -43,7 +43,7 @@ export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void>
   let sureAt = startedAt
   try {
     const before = await ctx.coins.findCoin(coin)
-    const { troubles, seen, sureUntil = startedAt } = await driver.look(startedAt)
+    const { troubles, seen, sureUntil = startedAt } = await driver.scan(startedAt)
     sureAt = Math.min(startedAt, sureUntil)
     const isComplete = troubles.length === 0
     const now = nowSeconds(ctx)
@@ -53,7 +53,7 @@ export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void>
     if (before?.reachable === false) ctx.log.info(`the ${COIN_UNITS[coin].name} node is reached`)
     await settleWaiting(ctx, coin)
     logTroubles(ctx, coin, troubles)
-    // Nothing expires unless each address was looked at and all that was found was recorded.
+    // Nothing expires unless each address was scanned and all that was found was recorded.
     if (!isComplete) return
   } catch (error) {
     if (!isNodeTrouble(error)) throw error
@@ -63,17 +63,17 @@ export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void>
   await expireInvoices(ctx, coin, sureAt)
 }
 
-/** Looks at one invoice's address. A node that can't be reached is no error: the watcher stores that. */
+/** Scans one invoice's address. A node that can't be reached is no error: the watcher stores that. */
 export async function checkInvoiceAddress(ctx: Context, driver: CoinDriver, invoiceId: string) {
   const invoice = await ctx.invoices.find(invoiceId)
   if (invoice?.coin !== driver.coin) return
   try {
-    await driver.lookAt(invoice)
+    await driver.scanInvoice(invoice)
     const at = nowSeconds(ctx)
     await ctx.coins.report(driver.coin, { ...REACHED, checked_at: at }, at)
   } catch (error) {
     if (!isNodeTrouble(error)) throw error
-    ctx.log.debug({ err: error, invoice_id: invoiceId }, 'an invoice could not be looked at')
+    ctx.log.debug({ err: error, invoice_id: invoiceId }, 'an invoice could not be scanned')
   }
 }
 
@@ -102,7 +102,7 @@ function logTroubles(ctx: Context, coin: Coin, troubles: readonly string[]): voi
   const [first] = troubles
   if (!rememberIfNew(ctx, `troubles of ${coin}`, first)) return
   const about = { coin, trouble: first, troubles: troubles.length }
-  ctx.log.warn(about, 'a look at the chain was not whole: nothing expires by it')
+  ctx.log.warn(about, 'a scan of the chain was not whole: nothing expires by it')
 }
 
 /** Stores that the node can't be reached, and logs it when that is new to the database or to this process. */

@@ -21,7 +21,7 @@ const coinFields = {
   /** When a worker last reported; Unix seconds. A coin whose worker fell silent is not ready. */
   alive_at: number,
   checked_at: maybe.number,
-  /** Up to when the last round that looked at every open address without a failure is sure; Unix seconds. */
+  /** Up to when the last round that scanned every open address without a failure is sure; Unix seconds. */
   round_at: maybe.number,
   height: maybe.number,
   /** When `height` was last read; Unix seconds. */
@@ -94,7 +94,7 @@ const addressFields = {
   holder: maybe.text,
   /** Money that belongs to no invoice was found there. */
   unassigned: maybe.flag,
-  /** Of an invoice that the database may have forgotten: when to look there next, and until when; Unix seconds. */
+  /** Of an invoice that the database may have forgotten: when to scan it next, and until when; Unix seconds. */
   forgotten: maybe.nested({ look_after: number, until: number }),
 }
 export type AddressRecord = RecordOf<typeof addressFields>
@@ -288,7 +288,7 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
         { _id: `${coin}:${index}` },
         { $set: { unassigned: true }, $setOnInsert: { coin, index, address, state: 'retired' } },
       ),
-    /** Marks addresses of invoices that may be forgotten, so that they are looked at until then. */
+    /** Marks addresses of invoices that may be forgotten, so that they are scanned until then. */
     async noteForgotten(
       coin: Coin,
       found: readonly Pick<AddressRecord, 'index' | 'address'>[],
@@ -306,18 +306,18 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
       }))
       if (writes.length > 0) await addresses.model.bulkWrite(writes)
     },
-    /** Those of them that are to be looked at now. */
+    /** Those of them that are to be scanned now. */
     listForgottenDue: (coin: Coin, now: number, limit: number) =>
       addresses.all(
         { coin, 'forgotten.look_after': { $lte: now } },
         { sort: { 'forgotten.look_after': 1 }, limit },
       ),
-    /** Puts the next look at them off; those whose time is over are looked at no more. */
-    async postponeForgotten(found: readonly AddressRecord[], now: number, lookAfter: number): Promise<void> {
+    /** Puts their next scan off; those whose time is over are scanned no more. */
+    async postponeForgotten(found: readonly AddressRecord[], now: number, scanAfter: number): Promise<void> {
       const among = { _id: { $in: found.map(({ _id }) => _id) } }
       await addresses.changeAll(
         { ...among, 'forgotten.until': { $gt: now } },
-        { $set: { 'forgotten.look_after': lookAfter } },
+        { $set: { 'forgotten.look_after': scanAfter } },
       )
       await addresses.changeAll({ ...among, 'forgotten.until': { $lte: now } }, { $unset: { forgotten: 1 } })
     },

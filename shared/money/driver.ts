@@ -18,9 +18,9 @@ export interface CoinDriver {
   /** The wallet's own addresses at these indexes, as far as it has any there. */
   addressesAt(indexes: readonly number[]): Promise<ReadonlyMap<number, string>>
 
-  /** Looks at every open address, and records the payments found. @param startedAt Unix seconds */
-  look(startedAt: number): Promise<Look>
-  lookAt(invoice: InvoiceRecord): Promise<void>
+  /** Scans every open address, and records the payments found. @param startedAt Unix seconds */
+  scan(startedAt: number): Promise<Scan>
+  scanInvoice(invoice: InvoiceRecord): Promise<void>
   /** Whom a transaction pays, as far as wallet or node can tell; undefined if they don't know it. */
   findTransaction(tx: string): Promise<FoundPay[] | undefined>
 
@@ -55,7 +55,7 @@ export interface FoundPay {
   readonly isConfirmed: boolean
 }
 
-export interface Look {
+export interface Scan {
   /** Sentences about payments that could not be recorded: nothing expires then. */
   readonly troubles: readonly string[]
   readonly seen: Partial<Pick<CoinRecord, 'height' | 'height_at' | 'grown_at'>>

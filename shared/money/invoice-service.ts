@@ -126,7 +126,7 @@ async function takeAddress(ctx: Context, coin: Coin): Promise<AddressRecord> {
 }
 
 /**
- * Reads an agent's invoice with its payments as stored, and asks a worker to look at its address, at most
+ * Reads an agent's invoice with its payments as stored, and asks a worker to scan its address, at most
  * once in 2 s.
  *
  * @returns `isAsked`: false if no worker could be asked
@@ -138,7 +138,7 @@ export async function checkInvoice(ctx: Context, agentId: string, invoiceId: str
     throw new Refusal('no_such_invoice', 'You have no invoice with this id.', { field: 'invoice_id' })
   const nowMs = ctx.databaseNow()
   const coin = await ctx.coins.findCoin(invoice.coin)
-  const isAsked = coin?.configured !== true || (await askForLook(ctx, invoice, nowMs))
+  const isAsked = coin?.configured !== true || (await askForScan(ctx, invoice, nowMs))
   const money = await readMoney(ctx, invoice)
   const agent = await ctx.agents.find(agentId)
   const checked: CheckedInvoice = {
@@ -151,27 +151,27 @@ export async function checkInvoice(ctx: Context, agentId: string, invoiceId: str
   return { checked, isAsked }
 }
 
-/** Asks a worker to look at an invoice's address, at most every 2 s. @returns false if Redis is away */
-async function askForLook(ctx: Context, invoice: InvoiceRecord, nowMs: number): Promise<boolean> {
+/** Asks a worker to scan an invoice's address, at most every 2 s. @returns false if Redis is away */
+async function askForScan(ctx: Context, invoice: InvoiceRecord, nowMs: number): Promise<boolean> {
   const { _id, check_asked_ms: askedMs } = invoice
   if (askedMs !== undefined && Math.abs(nowMs - askedMs) < CHECK_EVERY_MS) return true
-  const { looksBeingAsked } = ctx.invoices
+  const { scansBeingAsked } = ctx.invoices
   const asked =
-    looksBeingAsked.get(_id) ?? enqueueLook(ctx, invoice, nowMs).finally(() => looksBeingAsked.delete(_id))
-  looksBeingAsked.set(_id, asked)
+    scansBeingAsked.get(_id) ?? enqueueScan(ctx, invoice, nowMs).finally(() => scansBeingAsked.delete(_id))
+  scansBeingAsked.set(_id, asked)
   return asked
 }
 
 /**
- * Stores that a look is asked for, and asks a worker.
+ * Stores that a scan is asked for, and asks a worker.
  *
  * @returns false, with nothing stored, if Redis is away
  */
-async function enqueueLook(ctx: Context, { _id, coin }: InvoiceRecord, nowMs: number): Promise<boolean> {
-  if (!(await ctx.invoices.askForLook(_id, nowMs, CHECK_EVERY_MS))) return true
+async function enqueueScan(ctx: Context, { _id, coin }: InvoiceRecord, nowMs: number): Promise<boolean> {
+  if (!(await ctx.invoices.askForScan(_id, nowMs, CHECK_EVERY_MS))) return true
   const { check } = COIN_FACTS[coin].queues
   if (await ctx.queues.enqueue(check, { invoice_id: _id }, { debounceId: _id })) return true
-  await ctx.invoices.forgetLook(_id, nowMs)
+  await ctx.invoices.forgetScan(_id, nowMs)
   return false
 }
 

@@ -1,7 +1,7 @@
 import { omitUndefined } from '../platform/omit-undefined.ts'
 import type { Connection } from 'mongoose'
 import { Overtaken, type Session } from '../platform/database.ts'
-import { createIdLookUp } from '../platform/group-commit.ts'
+import { createIdBatchRead } from '../platform/group-commit.ts'
 import { none, only, schemaOf, some } from '../platform/fields.ts'
 import { recordsOf, rawOf } from '../platform/records.ts'
 import { pushing, indexMarks, tellsField, type EventMark } from '../events/mark.ts'
@@ -77,7 +77,7 @@ export function createInvoiceStore(connection: Connection) {
   const payments = recordsOf(connection.model<PaymentRecord>('Payment', paymentSchema))
   const raw = () => rawOf<InvoiceRecord>(invoices.model)
   const rawPayments = () => rawOf<PaymentRecord>(payments.model)
-  const findById = createIdLookUp(raw)
+  const findById = createIdBatchRead(raw)
   const idIn = (ids: readonly string[]) => ({ _id: { $in: [...ids] } })
   const listUnsweptOf = (filter: object, after: string, limit: number): Promise<PaymentRecord[]> =>
     payments.all(
@@ -86,8 +86,8 @@ export function createInvoiceStore(connection: Connection) {
     )
   return {
     models: { invoices: invoices.model, payments: payments.model },
-    /** Requests for a look at an invoice that are being made, by its id; the result as of askForLook(). */
-    looksBeingAsked: new Map<string, Promise<boolean>>(),
+    /** Requests to scan an invoice that are being made, by its id; the result as of askForScan(). */
+    scansBeingAsked: new Map<string, Promise<boolean>>(),
     /** @throws a duplicate-key error if the agent has an open one in this coin, or the address is taken */
     insert: (invoice: InvoiceRecord, session?: Session) => invoices.insert([invoice], session),
     find: (invoiceId: string, session?: Session): Promise<InvoiceRecord | undefined> =>
@@ -120,7 +120,7 @@ export function createInvoiceStore(connection: Connection) {
     },
     /** Lets the agent have another open invoice in the coin. */
     close: (invoiceId: string) => invoices.change({ _id: invoiceId }, { $unset: { open: 1 } }),
-    /** Expired invoices whose addresses are to be looked at now. */
+    /** Expired invoices whose addresses are to be scanned now. */
     listExpiredDue: (coin: Coin, nowSeconds: number, after: string, limit: number) =>
       invoices.all<WatchedAddress>(
         { coin, lapsed: true, look_after: { $lte: nowSeconds }, _id: { $gt: after } },
@@ -138,14 +138,14 @@ export function createInvoiceStore(connection: Connection) {
       return page
     },
     /**
-     * Puts the next look at expired invoices off until `lookAfter`. Those that expired before `endedBefore`
-     * are looked at again only if their owners ask. Both are Unix seconds.
+     * Puts the next scan of expired invoices off until `scanAfter`. Those that expired before `endedBefore`
+     * are scanned again only if their owners ask. Both are Unix seconds.
      */
-    async postponeLook(ids: readonly string[], lookAfter: number, endedBefore: number): Promise<void> {
-      const looked = { ...idIn(ids), lapsed: true }
+    async postponeScan(ids: readonly string[], scanAfter: number, endedBefore: number): Promise<void> {
+      const scanned = { ...idIn(ids), lapsed: true }
       const [young, old] = [{ $gte: endedBefore }, { $lt: endedBefore }]
-      await invoices.changeAll({ ...looked, expires_at: young }, { $set: { look_after: lookAfter } })
-      await invoices.changeAll({ ...looked, expires_at: old }, { $unset: { look_after: 1 } })
+      await invoices.changeAll({ ...scanned, expires_at: young }, { $set: { look_after: scanAfter } })
+      await invoices.changeAll({ ...scanned, expires_at: old }, { $unset: { look_after: 1 } })
     },
     /** Unexpired invoices whose time was over before this one (Unix seconds). */
     listOverdue: (coin: Coin, before: number, limit: number) =>
@@ -159,20 +159,20 @@ export function createInvoiceStore(connection: Connection) {
       const foreign = isForeign ? { $set: { foreign: true as const } } : { $unset: { foreign: 1 as const } }
       return invoices.changeAll(idIn(changed.map(({ _id }) => _id)), { ...foreign, $inc: { version: 1 } })
     },
-    /** Makes a look due, in the next round too. @returns false if it was asked for within `everyMs` */
-    askForLook(invoiceId: string, nowMs: number, everyMs: number): Promise<boolean> {
+    /** Makes a scan due, in the next round too. @returns false if it was asked for within `everyMs` */
+    askForScan(invoiceId: string, nowMs: number, everyMs: number): Promise<boolean> {
       // A stored time that lies further ahead is of another clock.
       const times = [none, { $lte: nowMs - everyMs }, { $gte: nowMs + everyMs }]
       const asked = { $or: times.map((time) => ({ check_asked_ms: time })) }
       return invoices.change({ _id: invoiceId, ...asked }, { $set: { check_asked_ms: nowMs, look_after: 0 } })
     },
-    /** Undoes askForLook(), because no worker could be asked. */
-    forgetLook: (invoiceId: string, askedMs: number) =>
+    /** Undoes askForScan(), because no worker could be asked. */
+    forgetScan: (invoiceId: string, askedMs: number) =>
       invoices.change({ _id: invoiceId, check_asked_ms: askedMs }, { $unset: { check_asked_ms: 1 } }),
     /**
      * Expires those of the invoices that have no payments and nothing carried into them, and pay no order.
      */
-    async expireUntouched(ids: readonly string[], lookAfter: number, nowMs: number): Promise<void> {
+    async expireUntouched(ids: readonly string[], scanAfter: number, nowMs: number): Promise<void> {
       const fields = { state: 'expired' }
       const expired: EventMark = { to: '$agent_id', at_ms: nowMs, kind: 'invoice', id: '$_id', fields }
       const untouched = { lapsed: false, has_payments: none, order_id: none, carried_raw: '0' }
@@ -180,7 +180,7 @@ export function createInvoiceStore(connection: Connection) {
         {
           $set: {
             lapsed: true,
-            look_after: lookAfter,
+            look_after: scanAfter,
             version: { $add: ['$version', 1] },
             tells: { $concatArrays: [{ $ifNull: ['$tells', []] }, [expired]] },
           },

@@ -39,7 +39,7 @@ export const invoiceFields = {
   lapsed: flag,
   /** Its address is of a seed or wallet no longer in use: only whoever has that gets what is paid there. */
   foreign: maybe.flag,
-  /** Once expired: when to look at its address next (Unix seconds); if absent, when its owner asks. */
+  /** Once expired: when to scan its address next (Unix seconds); if absent, when its owner asks. */
   look_after: maybe.number,
   received_raw: text,
   /** Left over by earlier invoices and counted as paid here. */
@@ -54,7 +54,7 @@ export const invoiceFields = {
   version: number,
   /** Set in the transaction that stores its first payment: absent if nothing was ever seen at the address. */
   has_payments: maybe.flag,
-  /** When a look at its address was last asked for, in milliseconds since the epoch. */
+  /** When a scan of its address was last asked for, in milliseconds since the epoch. */
   check_asked_ms: maybe.number,
 }
 export type InvoiceRecord = RecordOf<typeof invoiceFields> & Ledgered & Telling

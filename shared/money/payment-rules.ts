@@ -48,7 +48,7 @@ export type SightingVerdict =
   | { kind: 'moves'; from: 'gone'; to: 'locked' }
   | { kind: 'stays' }
 
-/** Decides what a look that finds a payment makes of it. @param isLocked whether its payer has locked it */
+/** Decides what a scan that finds a payment makes of it. @param isLocked whether its payer has locked it */
 export function judgeSighting({ state }: Pick<PaymentRecord, 'state'>, isLocked: boolean): SightingVerdict {
   if (state !== 'gone' && state !== 'locked') return { kind: 'stays' }
   if (!isLocked) return { kind: 'moves', from: state, to: 'seen' }
@@ -84,7 +84,7 @@ export type LossVerdict =
   /** It was so before, or the operator recorded it and the chain has never shown it. */
   | { kind: 'stays' }
 
-/** Decides what a look that lacks a payment makes of it. */
+/** Decides what a scan that lacks a payment makes of it. */
 export function judgeLoss({
   state,
   by,

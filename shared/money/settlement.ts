@@ -128,7 +128,7 @@ async function findOrStorePayment(ctx: Context, invoice: InvoiceRecord, found: S
 
 /**
  * Corrects the amount of a payment, unless it is settled. (A transaction's hash covers its amount, so one of
- * two looks was wrong.) @returns whether the amount on record is now the one that was found
+ * two scans was wrong.) @returns whether the amount on record is now the one that was found
  */
 async function correctAmount(ctx: Context, payment: PaymentRecord, amountRaw: bigint): Promise<boolean> {
   const { _id: payment_id, coin, amount_raw: recorded_raw } = payment
@@ -299,19 +299,19 @@ const EXPIRE_BATCHES = 100
 export async function expireInvoices(ctx: Context, coin: Coin, roundAt: number): Promise<void> {
   const heldOpen = (await ctx.invoices.listUnderWay(coin)).filter(holdsOpen)
   const passedOver = new Set(heldOpen.map(({ invoice_id: id }) => id))
-  const lookAfter = unixSeconds(ctx.databaseNow() + LAPSED_LOOK_EVERY_MS)
+  const scanAfter = unixSeconds(ctx.databaseNow() + LAPSED_LOOK_EVERY_MS)
   const errors: unknown[] = []
   for (let batch = 0; batch < EXPIRE_BATCHES; batch++) {
     const listed = await ctx.invoices.listOverdue(coin, roundAt, EXPIRE_BATCH + passedOver.size)
     const unpayable = batch === 0 ? await ctx.invoices.listUnpayable(coin) : []
     const overdue = [...listed, ...unpayable].filter(({ _id }) => !passedOver.has(_id))
     const untouched = overdue.filter((invoice) => !needsTransaction(invoice)).map(({ _id }) => _id)
-    await ctx.invoices.expireUntouched(untouched, lookAfter, ctx.databaseNow())
+    await ctx.invoices.expireUntouched(untouched, scanAfter, ctx.databaseNow())
     for (const invoice of overdue.filter(needsTransaction)) {
       // Even if it fails, this call doesn't list it again.
       passedOver.add(invoice._id)
       try {
-        const end = () => expire(ctx, invoice, lookAfter)
+        const end = () => expire(ctx, invoice, scanAfter)
         const inTurn = () => purposeOf(ctx, invoice).inTurn(ctx, invoice.agent_id, end)
         await ctx.serialize(serialKey(invoice.agent_id), inTurn)
       } catch (error) {

@@ -1,6 +1,6 @@
 import { Schema, type Connection } from 'mongoose'
 import { Overtaken, type Session } from '../platform/database.ts'
-import { createGroups, createIdLookUp, createLookUp, insertEach } from '../platform/group-commit.ts'
+import { createGroups, createIdBatchRead, createBatchRead, insertEach } from '../platform/group-commit.ts'
 import { MAX_BATCH_NONCES } from '../platform/limits.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { BatchRecord, SharePage, VerifiedBatch, Verification, WorkOrderRecord } from './work.ts'
@@ -116,7 +116,7 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
         .find({ _id: { $in: [...batchIds] }, state }, { batchSize: batchIds.length + 1 })
         .toArray()
     ).map(toBatchRecord)
-  const findCount = createLookUp(
+  const findCount = createBatchRead(
     (agentIds: string[]) =>
       rawBatches()
         .aggregate<{ _id: string; waiting: number }>(
@@ -152,7 +152,7 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
       return open.flatMap(({ open_slot: slot }) => (slot === undefined ? [] : [slot]))
     },
     /** Reads an order; undefined if there is none with this id. */
-    findOrder: createIdLookUp(rawOrders),
+    findOrder: createIdBatchRead(rawOrders),
     /**
      * Inserts one batch, together with others that arrive at the same time (group commit). Resolves once a
      * majority has it in its journal.

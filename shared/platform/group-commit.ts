@@ -199,7 +199,7 @@ function settle<Item, Result>(
  * @param find finds what there is for these keys, in any order
  * @param keyOf gives the key that a result belongs to
  */
-export function createLookUp<Key, Found>(
+export function createBatchRead<Key, Found>(
   find: (keys: Key[]) => Promise<readonly Found[]>,
   keyOf: (found: Found) => Key,
 ): (key: Key) => Promise<Found | undefined> {
@@ -213,11 +213,11 @@ export function createLookUp<Key, Found>(
  * Creates a function that looks a record up by its `_id`, with one query for all that wait. Records have all
  * their fields, as they are stored, unless `projection` chooses.
  */
-export function createIdLookUp<Stored extends { _id: string }>(
+export function createIdBatchRead<Stored extends { _id: string }>(
   collection: () => mongoose.mongo.Collection<Stored>,
   projection: mongoose.mongo.Document = {},
 ): (id: string) => Promise<Stored | undefined> {
-  return createLookUp(
+  return createBatchRead(
     (ids: string[]) =>
       collection()
         .find<Stored>({ _id: { $in: ids } } as mongoose.mongo.Filter<Stored>, {

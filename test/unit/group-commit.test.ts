@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import {
   createGroups,
-  createLookUp,
+  createBatchRead,
   createSharedReads,
   performEachAlone,
   performTogether,
@@ -235,7 +235,7 @@ describe('one question of many', () => {
 describe('things looked up by key', () => {
   it('are fetched in one query, each key once, and what is not there is undefined', async () => {
     const asked: string[][] = []
-    const find = createLookUp(
+    const find = createBatchRead(
       async (keys: string[]) => {
         asked.push(keys)
         return [{ id: 'b' }, { id: 'a' }]

@@ -10,7 +10,7 @@ import type { MoneroOutgoing } from './monero-wallet.ts'
 
 /*
  * `height` in the coin's record says up to where wallet and database agree. It stands still while the coin is
- * stopped and is restored with the database: so everything since a backup is looked at again, and a payout
+ * stopped and is restored with the database: so everything since a backup is scanned again, and a payout
  * that the database has forgotten is found before anything else is signed.
  */
 

@@ -11,7 +11,7 @@ import type { MoneroContext } from './monero-gateway.ts'
 import { moneroHoldings } from './monero-holdings.ts'
 import { MONERO_BOUNDS, payMonero } from './monero-pay.ts'
 import { leaveToOtherWallets, listOpen, listRecent, seeToTransfers } from './monero-recovery.ts'
-import { countPayments, shareLook } from './monero-watch.ts'
+import { countPayments, shareScan } from './monero-watch.ts'
 
 /** The driver of Monero, over the wallet of this process. */
 export function moneroDriver(ctx: MoneroContext): CoinDriver {
@@ -20,8 +20,8 @@ export function moneroDriver(ctx: MoneroContext): CoinDriver {
     confirmations: ctx.config.monero.confirmations,
     addresses: moneroAddresses(ctx),
     addressesAt: (indexes) => ctx.monero.wallet.listAddresses(indexes),
-    look: () => shareLook(ctx),
-    lookAt: async () => void (await shareLook(ctx)),
+    scan: () => shareScan(ctx),
+    scanInvoice: async () => void (await shareScan(ctx)),
     findTransaction: (tx) => findTransaction(ctx, tx),
     async checkAgreement() {
       const coin = await ctx.coins.findCoin('xmr')
@@ -88,7 +88,7 @@ function moneroAddresses({ monero: { wallet, indexFile } }: MoneroContext): Addr
 
 /**
  * Halts the coin if the wallet lacks addresses that were made, and has them made: a wallet restored from
- * its seed has to make them again, and to look through the chain again. @returns whether it lacked any
+ * its seed has to make them again, and to scan the chain again. @returns whether it lacked any
  */
 async function haltIfAddressesLack(ctx: MoneroContext): Promise<boolean> {
   const highest = await ctx.coins.highestIndex('xmr')

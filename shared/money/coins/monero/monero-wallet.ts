@@ -74,7 +74,7 @@ export type MoneroPrepared = answers.Prepared
 /**
  * The wallet that monero-wallet-rpc has open. Everything that reads asks for a refresh first, so that a
  * daemon that is down means NodeUnreachable and not "nothing has come". (Now and then 0.18.0.0 fetches
- * nothing though its daemon has more: what a look shows decides, never what it lacks.) Only
+ * nothing though its daemon has more: what a scan shows decides, never what it lacks.) Only
  * createSubaddresses, prepareTransfer and relay throw NodeRefused.
  */
 export type MoneroWallet = ReturnType<typeof createMoneroWallet>

@@ -2,7 +2,7 @@ import { omitUndefined } from '../../../platform/omit-undefined.ts'
 import { nowSeconds } from '../../../platform/time.ts'
 import { dustThreshold } from '../../coin.ts'
 import { recordPayments } from '../../coin-round.ts'
-import type { Look } from '../../driver.ts'
+import type { Scan } from '../../driver.ts'
 import {
   FIRST_UNLOCK_SECONDS,
   type InvoiceRecord,
@@ -18,8 +18,8 @@ import type { MoneroContext } from './monero-gateway.ts'
 import type { MoneroIncoming } from './monero-wallet.ts'
 
 /**
- * The wallet knows every address that it ever made, so one question looks at all of them. Any process may
- * look at any time, and again: a payment counts once. One that its payer locked (`unlock_time`) holds nothing
+ * The wallet knows every address that it ever made, so one question scans all of them. Any process may
+ * scan at any time, and again: a payment counts once. One that its payer locked (`unlock_time`) holds nothing
  * open until its lock ends: else a payer could keep an invoice's price for as long as it likes.
  */
 
@@ -31,15 +31,15 @@ const LOST_AFTER_BLOCKS = 5
 const UNLOCKED_AT_ONCE = 500
 
 /**
- * Looks at the whole wallet; whoever asks before it begins shares it.
+ * Scans the whole wallet; whoever asks before it begins shares it.
  *
  * @throws NodeUnreachable, NodeRefused
  */
-export const shareLook = (ctx: MoneroContext): Promise<Look> =>
-  ctx.monero.shareLook('', () => lookAtWallet(ctx))
+export const shareScan = (ctx: MoneroContext): Promise<Scan> =>
+  ctx.monero.shareScan('', () => scanWallet(ctx))
 
 /** Compares the wallet's sends with the database, records what came in, and what it no longer shows. */
-async function lookAtWallet(ctx: MoneroContext): Promise<Look> {
+async function scanWallet(ctx: MoneroContext): Promise<Scan> {
   const coin = await ctx.coins.findCoin('xmr')
   const height = await readHeight(ctx, coin)
   const isAgreed = (await compareOutgoing(ctx, coin, height)) !== undefined
@@ -71,7 +71,7 @@ async function listIncoming(ctx: MoneroContext, sinceHeight: number, blocks: rea
   }
 }
 
-/** Lists payments that a look has to find again: not confirmed yet, or locked with a lock that has ended. */
+/** Lists payments that a scan has to find again: not confirmed yet, or locked with a lock that has ended. */
 async function listUnderWay(ctx: MoneroContext, height: number): Promise<PaymentRecord[]> {
   const seen = await ctx.invoices.listUnderWay('xmr')
   const waiting = seen.filter(({ waits_for_rate: waits }) => waits !== true)

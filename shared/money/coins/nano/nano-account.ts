@@ -176,7 +176,7 @@ async function adopt(account: OwnAccount, unknown: UnknownBlock, adopter: Adopte
   if (change >= 0n) kind = change > 0n ? 'receive' : 'other'
   const tx = block.link.toLowerCase()
   const isPayment = kind === 'receive' && index !== TREASURY_INDEX
-  // The send is no longer listed as receivable, so no look will find it.
+  // The send is no longer listed as receivable, so no scan will find it.
   const seen = { coin: 'xno', tx, addressIndex: index, amountRaw: change, confirmations: 1 } as const
   const payment = isPayment ? await adopter.count({ ...seen, isConfirmed: true }) : undefined
   await adopter.adopt({

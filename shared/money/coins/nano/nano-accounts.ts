@@ -72,7 +72,7 @@ const BEHIND_LAST_RUN = 1_000
 /** Addresses of so many of the newest runs may be those of invoices that were open at a restore. */
 const WATCHED_RUNS = 10
 
-/** Has those of the addresses looked at for a month that belong to no invoice on record: one may be forgotten. */
+/** Has those of the addresses scanned for a month that belong to no invoice on record: one may be forgotten. */
 async function watchForgotten(ctx: NanoContext, indexes: readonly number[]): Promise<void> {
   const { keys } = ctx.nano.wallet()
   const [records, invoices] = await Promise.all([

@@ -8,7 +8,7 @@ import { nanoHoldings } from './nano-holdings.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
 import { checkSeed, MAX_RUN, settleOrStop, tryWork } from './nano-sender.ts'
-import { lookAtOne, lookAtRound } from './nano-look.ts'
+import { scanInvoice, scanRound } from './nano-scan.ts'
 import { findSend } from './nano-proof.ts'
 import { runTreasury } from './nano-treasury.ts'
 
@@ -27,8 +27,8 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
       const { keys } = ctx.nano.wallet()
       return Promise.resolve(new Map(indexes.map((index) => [index, keys.deriveAccount(index).address])))
     },
-    look: (startedAt) => lookAtRound(ctx, startedAt),
-    lookAt: (invoice) => lookAtOne(ctx, invoice),
+    scan: (startedAt) => scanRound(ctx, startedAt),
+    scanInvoice: (invoice) => scanInvoice(ctx, invoice),
     findTransaction: (tx) => findSend(ctx, tx),
     async checkAgreement() {
       const { treasury } = ctx.nano.wallet()

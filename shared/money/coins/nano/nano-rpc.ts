@@ -17,7 +17,7 @@ export const RECEIVABLE_BATCH = 1_000
 const RECEIVABLES_EACH = 16
 /** 125 KB a page. */
 const RECEIVABLE_PAGE = 1_000
-/** 10,000 receivables of one account a look, the largest first; the others come up as those are received. */
+/** 10,000 receivables of one account a scan, the largest first; the others come up as those are received. */
 const MAX_RECEIVABLE_PAGES = 10
 /** About 1,200 bytes a block. */
 const BLOCKS_BATCH = 1_000

@@ -127,7 +127,7 @@ async function nextForInvoice(ctx: NanoContext, account: NanoAccount, state: Nan
   const isEmpty = state.balanceRaw === 0n
   const readPage = (after: string) => ctx.invoices.listUnsweptAt('xno', account.index, after, ACCOUNT_PAGE)
   for await (const page of pagesOf(readPage)) {
-    const { receivable, receivedIds } = await lookAtPage(ctx, account, page.filter(namesBlock))
+    const { receivable, receivedIds } = await readSweepPage(ctx, account, page.filter(namesBlock))
     if (receivable.length > 0) return receiveAndSend(ctx, state, receivable, receivedIds)
     if (receivedIds.length > 0 && !isEmpty) return [sweepStep(ctx, state, receivedIds)]
     if (receivedIds.length > 0) await ctx.invoices.setSwept(receivedIds, nowSeconds(ctx))
@@ -179,7 +179,7 @@ interface Receivable {
  * @returns up to MAX_RUN that can be received, and the ids of those that blocks of ours have received
  * @throws NodeUnreachable if a send that can be received isn't proven
  */
-async function lookAtPage(ctx: NanoContext, account: NanoAccount, payments: readonly PaymentRecord[]) {
+async function readSweepPage(ctx: NanoContext, account: NanoAccount, payments: readonly PaymentRecord[]) {
   const blocks = await ctx.nano.rpc.blocksInfo(payments.map(hashOf))
   const receivable: Receivable[] = []
   const receivedBy = new Map<string, string>()

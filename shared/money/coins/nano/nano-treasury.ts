@@ -8,9 +8,9 @@ import { buildRun, MAX_RUN, receiveStep, runSender, type SenderStep } from './na
 import { logDoubt, proveSends, wasDoubted, type ClaimedSend } from './nano-proof.ts'
 
 const ROUND_MS = 20 * SECOND_MS
-/** This many sends are looked at for the next run, and as many again while too few of them are proven. */
+/** This many sends are read for the next run, and as many again while too few of them are proven. */
 const TREASURY_CANDIDATES = 2 * MAX_RUN
-const MAX_LOOKS = 8
+const MAX_READS = 8
 
 /**
  * Sends due payouts from the treasury for up to 20 s, a block for each group, and then with `isReceiving`
@@ -55,12 +55,12 @@ async function nextReceives(ctx: NanoContext, state: NanoAccountState): Promise<
   // What was in doubt before comes last: however many of those there are, some round gets past them.
   const candidates = [...receivable.filter((send) => !wasDoubted(send)), ...receivable.filter(wasDoubted)]
   const proven: ClaimedSend[] = []
-  for (let look = 0; look < MAX_LOOKS && proven.length < MAX_RUN; look++) {
-    const sends = candidates.slice(look * TREASURY_CANDIDATES, (look + 1) * TREASURY_CANDIDATES)
+  for (let read = 0; read < MAX_READS && proven.length < MAX_RUN; read++) {
+    const sends = candidates.slice(read * TREASURY_CANDIDATES, (read + 1) * TREASURY_CANDIDATES)
     if (sends.length === 0) break
-    const looked = await proveSends(rpc, sends)
-    proven.push(...looked.proven)
-    for (const { send, doubt } of looked.doubtful) logDoubt(ctx.log, send, doubt)
+    const proved = await proveSends(rpc, sends)
+    proven.push(...proved.proven)
+    for (const { send, doubt } of proved.doubtful) logDoubt(ctx.log, send, doubt)
   }
   return buildRun(state, proven.slice(0, MAX_RUN), receiveStep).run
 }

@@ -1,19 +1,19 @@
 import { createGroups } from '../../../platform/group-commit.ts'
 import { isNodeTrouble } from '../../node-errors.ts'
 import type { NanoContext } from './nano-gateway.ts'
-import { lookAtAddresses } from './nano-look.ts'
+import { scanAddresses } from './nano-scan.ts'
 
 const HINTS_AT_ONCE = 500
 
 /**
- * Makes a function that takes the destination of each confirmed send, and looks at it if it is an invoice's
- * address. Destinations that come during a look share the next one; errors are logged.
+ * Makes a function that takes the destination of each confirmed send, and scans it if it is an invoice's
+ * address. Destinations that come during a scan share the next one; errors are logged.
  */
 export function createNanoHints(ctx: NanoContext): (destination: string) => Promise<void> {
   return createGroups<string, void>(
     async (destinations) => {
       try {
-        await lookAtHinted(ctx, [...new Set(destinations)])
+        await scanHinted(ctx, [...new Set(destinations)])
       } catch (error) {
         const level = isNodeTrouble(error) ? 'debug' : 'warn'
         ctx.log[level]({ err: error }, 'a confirmation in Nano could not be followed')
@@ -24,12 +24,12 @@ export function createNanoHints(ctx: NanoContext): (destination: string) => Prom
   )
 }
 
-/** Looks for payments at those of the addresses that are invoices', and records them. */
-async function lookAtHinted(ctx: NanoContext, destinations: readonly string[]): Promise<void> {
+/** Scans those of the addresses that are invoices', and records the payments found. */
+async function scanHinted(ctx: NanoContext, destinations: readonly string[]): Promise<void> {
   const ours = await ctx.coins.findAddresses('xno', destinations)
   if (ours.length === 0) return
   const indexes = ours.map(({ index }) => index)
   const invoices = await ctx.invoices.findByAddresses('xno', indexes)
   const addresses = invoices.map(({ address }) => address)
-  await lookAtAddresses(ctx, addresses)
+  await scanAddresses(ctx, addresses)
 }

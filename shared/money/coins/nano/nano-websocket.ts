@@ -49,7 +49,7 @@ export type NanoWatch = ReturnType<typeof watchNanoConfirmations>
 /**
  * Listens to a node for confirmed sends of the whole network, and reconnects for ever. (A filter by
  * account is lost with the connection, and a node drops all of it in silence over one address it can't
- * read.) What arrives is a hint to look, never a payment.
+ * read.) What arrives is a hint to scan, never a payment.
  *
  * @throws TypeError for a URL that is not ws:// or wss://
  */

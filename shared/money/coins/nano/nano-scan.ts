@@ -6,7 +6,7 @@ import { pagesOf } from '../../../platform/records.ts'
 import { dustThreshold } from '../../coin.ts'
 import { recordPayments } from '../../coin-round.ts'
 import type { InvoiceRecord, SeenPayment } from '../../invoice.ts'
-import type { Look } from '../../driver.ts'
+import type { Scan } from '../../driver.ts'
 import type { PaymentProgress, WatchedAddress } from '../../invoice-store.ts'
 import { recordLoss } from '../../settlement.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
@@ -17,7 +17,7 @@ import { logDoubt, proveSends, type ClaimedSend } from './nano-proof.ts'
 import { RECEIVABLE_BATCH } from './nano-rpc.ts'
 
 /*
- * Every look reads what is receivable, which any process may do at any time, and again: a payment counts
+ * Every scan reads what is receivable, which any process may do at any time, and again: a payment counts
  * once. Only what is settled is received (nano-sweep.ts): nothing leaves the list before it is counted.
  */
 
@@ -28,32 +28,32 @@ const MAX_OPEN_PAGE = 16 * RECEIVABLE_BATCH
 const EXPIRED_PAGES = 100
 
 /**
- * Looks at every open address, at expired ones that are due, and at what isn't confirmed yet; records the
+ * Scans every open address, at expired ones that are due, and at what isn't confirmed yet; records the
  * payments found.
  *
  * @param startedAt of the round, in Unix seconds
  * @throws NodeUnreachable if the node is cut off or behind; what it showed is recorded before that
  */
-export async function lookAtRound(ctx: NanoContext, startedAt: number): Promise<Look> {
+export async function scanRound(ctx: NanoContext, startedAt: number): Promise<Scan> {
   const { seen, trouble, sureUntil } = await readNode(ctx)
-  const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtExpired(ctx, startedAt))]
-  await lookAtForgotten(ctx, startedAt)
+  const troubles = [...(await scanOpen(ctx)), ...(await scanExpired(ctx, startedAt))]
+  await scanForgotten(ctx, startedAt)
   if (trouble !== undefined) {
     await ctx.coins.report('xno', { height_at: seen.height_at }, nowSeconds(ctx))
     throw trouble
   }
-  troubles.push(...(await lookAtUnconfirmed(ctx, startedAt)))
+  troubles.push(...(await scanUnconfirmed(ctx, startedAt)))
   return { troubles, seen, ...omitUndefined({ sureUntil }) }
 }
 
-/** Looks at addresses of payments under way, which a crash may have left, and of all unexpired invoices. */
-async function lookAtOpen(ctx: NanoContext): Promise<string[]> {
+/** Scans addresses of payments under way, which a crash may have left, and of all unexpired invoices. */
+async function scanOpen(ctx: NanoContext): Promise<string[]> {
   const underWay = await ctx.invoices.listUnderWay('xno')
   const indexes = new Set(underWay.map(({ address_index }) => address_index))
   const invoices = await ctx.invoices.findByAddresses('xno', [...indexes])
-  const troubles = await lookAtAddresses(ctx, invoices.map(addressOf))
+  const troubles = await scanAddresses(ctx, invoices.map(addressOf))
   const ask = async (addresses: string[]) => {
-    troubles.push(...(await lookAtChains(ctx, addresses)))
+    troubles.push(...(await scanChains(ctx, addresses)))
     return askAbout(ctx, addresses)
   }
   const found = await forEachPage(readOpen(ctx), ask, (_, listed) => recordListed(ctx, listed))
@@ -97,8 +97,8 @@ async function addressesOf(ctx: NanoContext, indexes: readonly number[]): Promis
   })
 }
 
-/** Looks at the addresses of expired invoices that are due for it, and puts off their next look. */
-async function lookAtExpired(ctx: NanoContext, now: number): Promise<string[]> {
+/** Scans the addresses of expired invoices that are due for it, and puts off their next scan. */
+async function scanExpired(ctx: NanoContext, now: number): Promise<string[]> {
   return forEachPage(
     readExpired(ctx, now),
     (page) => askAbout(ctx, page.map(addressOf)),
@@ -107,9 +107,9 @@ async function lookAtExpired(ctx: NanoContext, now: number): Promise<string[]> {
       const nowMs = ctx.databaseNow()
       const later = unixSeconds(nowMs + LAPSED_LOOK_EVERY_MS)
       const ids = page.map(({ _id }) => _id)
-      // What could not be recorded is looked at in the next round.
+      // What could not be recorded is scanned in the next round.
       if (troubles.length === 0)
-        await ctx.invoices.postponeLook(ids, later, unixSeconds(nowMs - LAPSED_WATCH_MS))
+        await ctx.invoices.postponeScan(ids, later, unixSeconds(nowMs - LAPSED_WATCH_MS))
       return troubles
     },
   )
@@ -117,7 +117,7 @@ async function lookAtExpired(ctx: NanoContext, now: number): Promise<string[]> {
 
 const addressOf = ({ address }: Pick<InvoiceRecord, 'address'>): string => address
 
-/** Yields up to 100 pages of expired invoices whose addresses are due for a look at `now` (Unix seconds). */
+/** Yields up to 100 pages of expired invoices whose addresses are due for a scan at `now` (Unix seconds). */
 async function* readExpired(ctx: NanoContext, now: number): AsyncGenerator<WatchedAddress[]> {
   let left = EXPIRED_PAGES
   const readPage = (after: string) => ctx.invoices.listExpiredDue('xno', now, after, RECEIVABLE_BATCH)
@@ -161,12 +161,12 @@ async function forEachPage<Page>(
 }
 
 /**
- * Looks at addresses of ours, and records the payments found.
+ * Scans addresses of ours, and records the payments found.
  *
  * @returns a sentence about each that could not be recorded
  * @throws NodeUnreachable, NodeRefused
  */
-export const lookAtAddresses = async (ctx: NanoContext, addresses: readonly string[]): Promise<string[]> =>
+export const scanAddresses = async (ctx: NanoContext, addresses: readonly string[]): Promise<string[]> =>
   addresses.length === 0 ? [] : recordListed(ctx, await askAbout(ctx, addresses))
 
 /** Lists the sends to these addresses that the node says wait to be received. */
@@ -183,7 +183,7 @@ async function recordListed(ctx: NanoContext, listed: readonly ClaimedSend[]): P
   const troubles: string[] = []
   for (const { send, doubt } of doubtful) {
     logDoubt(ctx.log, send, doubt)
-    // A sender can make a bad signature, and no look will ever prove what was pruned: if these were troubles,
+    // A sender can make a bad signature, and no scan will ever prove what was pruned: if these were troubles,
     // nothing would ever expire.
     if (doubt.kind === 'untrue') troubles.push(`${send.hash}: ${doubt.reason}`)
   }
@@ -191,12 +191,12 @@ async function recordListed(ctx: NanoContext, listed: readonly ClaimedSend[]): P
 }
 
 /**
- * Looks at the chains of accounts whose last block isn't on record: what another wallet with the seed has
+ * Scans the chains of accounts whose last block isn't on record: what another wallet with the seed has
  * received is on no list. Halts the coin if a chain doesn't agree with our records.
  *
  * @returns sentences about what must be waited for
  */
-async function lookAtChains(ctx: NanoContext, addresses: readonly string[]): Promise<string[]> {
+async function scanChains(ctx: NanoContext, addresses: readonly string[]): Promise<string[]> {
   const frontiers = await ctx.nano.rpc.frontiers(addresses)
   if (frontiers.size === 0) return [] // as of nearly every page: an invoice's account has no block of its own
   const troubles: string[] = []
@@ -219,10 +219,10 @@ async function lookAtChains(ctx: NanoContext, addresses: readonly string[]): Pro
 const FORGOTTEN_AT_ONCE = 10_000
 
 /**
- * Looks at addresses of invoices that the database may have forgotten, each hourly for a month after a
+ * Scans addresses of invoices that the database may have forgotten, each hourly for a month after a
  * reconciliation. What comes there belongs to no invoice: it is swept, and the operator is told.
  */
-async function lookAtForgotten(ctx: NanoContext, now: number): Promise<void> {
+async function scanForgotten(ctx: NanoContext, now: number): Promise<void> {
   const due = await ctx.coins.listForgottenDue('xno', now, FORGOTTEN_AT_ONCE)
   for (let start = 0; start < due.length; start += RECEIVABLE_BATCH) {
     const page = due.slice(start, start + RECEIVABLE_BATCH)
@@ -245,7 +245,7 @@ const MOST_OVERDUE = 50_000
  * Records unconfirmed sends to overdue invoices, so that they don't expire, and as lost those that the node
  * no longer has. @returns a sentence about each that could not be recorded
  */
-async function lookAtUnconfirmed(ctx: NanoContext, startedAt: number): Promise<string[]> {
+async function scanUnconfirmed(ctx: NanoContext, startedAt: number): Promise<string[]> {
   const overdue = await ctx.invoices.listOverdue('xno', startedAt, MOST_OVERDUE)
   const listed = await askAbout(ctx, overdue.map(addressOf), { unconfirmed: true })
   const fresh = await withoutKnown(ctx, listed)
@@ -275,29 +275,29 @@ async function toSeen(ctx: Context, sends: readonly ClaimedSend[]): Promise<Seen
 
 const KNOWN_BATCH = 1_000
 
-/** Returns the sends without those that are on record, with this amount, as payments that need no look. */
+/** Returns the sends without those that are on record, with this amount, as payments that need no scan. */
 async function withoutKnown(ctx: Context, listed: readonly ClaimedSend[]): Promise<ClaimedSend[]> {
   const known = new Set<string>()
   for (let start = 0; start < listed.length; start += KNOWN_BATCH) {
     const txs = listed.slice(start, start + KNOWN_BATCH).map(({ hash }) => hash.toLowerCase())
     for (const payment of await ctx.invoices.listPaymentProgress('xno', txs))
-      if (needsNoLook(payment)) known.add(`${payment.tx}:${payment.amount_raw}`)
+      if (needsNoScan(payment)) known.add(`${payment.tx}:${payment.amount_raw}`)
   }
   return listed.filter(({ hash, amountRaw }) => !known.has(`${hash.toLowerCase()}:${amountRaw}`))
 }
 
 /** Whether a payment is settled and was not taken back, or waits for a rate. */
-const needsNoLook = ({ state, waits_for_rate: waits, reversed_at: reversedAt }: PaymentProgress): boolean =>
+const needsNoScan = ({ state, waits_for_rate: waits, reversed_at: reversedAt }: PaymentProgress): boolean =>
   (state === 'settled' && reversedAt === undefined) || waits === true
 
 /**
- * Looks for payments at one invoice's address, and records what it finds.
+ * Scans one invoice's address, and records the payments found.
  *
  * @throws NodeUnreachable if the node doesn't answer or is behind its peers, so that there may be more
  */
-export async function lookAtOne(ctx: NanoContext, { address }: InvoiceRecord): Promise<void> {
+export async function scanInvoice(ctx: NanoContext, { address }: InvoiceRecord): Promise<void> {
   // Payments that a node shows while it catches up are recorded too.
-  await lookAtAddresses(ctx, [address])
+  await scanAddresses(ctx, [address])
   const { trouble } = await readNode(ctx)
   if (trouble !== undefined) throw trouble
 }
