@@ -24,11 +24,11 @@ export const OUTAGE_GRACE_MS = HOUR_MS
 export const MAX_ADDRESS_LENGTH = 110
 
 /** How often an API process notes that it serves. A deadline is acted on once a later note is there. */
-export const SERVING_BEAT_MS = SECOND_MS
+export const SERVED_NOTE_MS = SECOND_MS
 /** A longer time without such a note is an outage. A restart, or a pause of a busy machine, is shorter. */
 export const OUTAGE_GAP_MS = 15 * SECOND_MS
 /** How long after a deadline its job runs: by then a later note is there. */
-export const DEADLINE_SLACK_MS = SERVING_BEAT_MS + SECOND_MS / 2
+export const DEADLINE_SLACK_MS = SERVED_NOTE_MS + SECOND_MS / 2
 /** The sweep takes a deadline that has been over for this long, in case its own job was lost. */
 export const DEADLINE_OVERDUE_SECONDS = 5
 

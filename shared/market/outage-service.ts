@@ -1,11 +1,11 @@
 import type { Context } from '../context.ts'
 import { isOutage } from '../platform/database.ts'
 import { runInScope } from '../platform/scope.ts'
-import { OUTAGE_GAP_MS, SERVING_BEAT_MS } from './market-terms.ts'
+import { OUTAGE_GAP_MS, SERVED_NOTE_MS } from './market-terms.ts'
 
 /**
  * Returns a function to call when a request has been answered with a status below 500. While the database is
- * ready, the first call begins to record in it, every SERVING_BEAT_MS, that this process serves. From these
+ * ready, the first call begins to record in it, every SERVED_NOTE_MS, that this process serves. From these
  * records the market knows which order deadlines passed during an outage: see outage-store.ts.
  *
  * A process that could not record this for OUTAGE_GAP_MS stops recording, and begins again with the next
@@ -26,7 +26,7 @@ export function recordAvailability(
     try {
       await ctx.outages.recordRequest(ctx.databaseNow())
       lastRecordMs = performance.now()
-      timer = setInterval(() => void beat(), SERVING_BEAT_MS).unref()
+      timer = setInterval(() => void beat(), SERVED_NOTE_MS).unref()
     } catch (error) {
       logDefect(error)
     } finally {
