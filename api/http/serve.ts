@@ -108,12 +108,12 @@ class RequestUnderWay {
   async #answerProof(prove: NonNullable<Route['proof']>): Promise<void> {
     const stranger = this.#visitor(undefined)
     await this.#withBody(stranger, undefined, async (held) => {
-      await this.#inTurn(stranger, async () => {
-        const body = await this.#parseBody(stranger, held)
-        if (body !== undefined) prove(body)
-      })
+      const body = await this.#inTurn(stranger, () => this.#parseBody(stranger, held))
+      if (body !== undefined) prove(body)
       const visitor: Visitor = { ...stranger, line: 'proofs' }
-      await this.#inTurn(visitor, async () => this.#finish(visitor, await this.#readHead(visitor), held))
+      await this.#inTurn(visitor, async () =>
+        this.#finish(visitor, await this.#readHead(visitor), held, body),
+      )
     })
   }
 
@@ -228,12 +228,12 @@ class RequestUnderWay {
     }
   }
 
-  /** Parses the body, calls the route's handler, writes its answer and sends it. */
-  async #finish(visitor: Visitor, head: Head, held: HeldBody | undefined): Promise<void> {
+  /** Parses the body unless it is given, calls the route's handler, writes its answer and sends it. */
+  async #finish(visitor: Visitor, head: Head, held: HeldBody | undefined, parsed?: Fields): Promise<void> {
     const { gate } = this.#frame
     // The token may have been looked up in the database, which answers many at once.
     await gate.goOn(visitor)
-    const body = await this.#parseBody(visitor, held)
+    const body = parsed ?? (await this.#parseBody(visitor, held))
     held?.release()
     const answer = await this.#write(visitor, head, body)
     // If aborted, a refusal has been sent already.
