@@ -41,7 +41,7 @@ export async function ensureUsers(
   const admin = client.db('admin')
   for (const { name, password } of users) {
     const role = roleOf(name)
-    const { roles } = (await admin.command({ rolesInfo: role })) as unknown as { roles: unknown[] }
+    const { roles } = (await admin.command({ rolesInfo: role })) as { roles: unknown[] }
     const fields = { privileges: mongoPrivileges(database, name), roles: [] }
     await admin.command(
       roles.length === 0 ? { createRole: role, ...fields } : { updateRole: role, ...fields },
@@ -58,7 +58,7 @@ export async function dropOtherUsers(
   client: mongoose.mongo.MongoClient,
   names: readonly string[],
 ): Promise<void> {
-  const { users } = (await client.db('admin').command({ usersInfo: { forAllDBs: true } })) as unknown as {
+  const { users } = (await client.db('admin').command({ usersInfo: { forAllDBs: true } })) as {
     users: { user: string; db: string }[]
   }
   for (const { user, db } of users)
@@ -83,7 +83,7 @@ export async function ensureUser(
   roles: readonly string[],
 ): Promise<void> {
   const admin = client.db('admin')
-  const { users } = (await admin.command({ usersInfo: name })) as unknown as { users: unknown[] }
+  const { users } = (await admin.command({ usersInfo: name })) as { users: unknown[] }
   await admin.command(
     users.length === 0 ? { createUser: name, pwd, roles } : { updateUser: name, pwd, roles },
   )

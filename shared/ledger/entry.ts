@@ -25,7 +25,7 @@ export const entryView = z
     at: unixTime(),
     kind: z.string(),
     data: z
-      .record(z.string(), jsonValue as unknown as z.ZodType<JsonValue, JsonValue>)
+      .record(z.string(), jsonValue as z.ZodType<JsonValue, JsonValue>)
       .describe('ids, numbers, times and salted hashes'),
   })
   .meta({ id: 'Entry' })

@@ -98,7 +98,7 @@ export async function fetchSeals(url: string): Promise<Seal[]> {
   if (!answer.ok || answer.body === null) throw new Error(`it answered ${answer.status}`)
   const tooLong = () => new Error(`its answer is longer than ${MAX_PEER_ANSWER_BYTES} bytes`)
   const { seals } = answerForm.parse(JSON.parse(await readBounded(answer, MAX_PEER_ANSWER_BYTES, tooLong)))
-  return seals as unknown as Seal[]
+  return seals as (Seal & { [name: string]: unknown })[]
 }
 
 /**

@@ -111,7 +111,7 @@ export function applyChange(order: OrderRecord, { set, unset = [] }: OrderChange
   const changed = { ...order, ...set, version: order.version + 1 }
   return Object.fromEntries(
     Object.entries(changed).filter(([name]) => !unset.includes(name as keyof OrderRecord)),
-  ) as unknown as OrderRecord
+  ) as typeof changed
 }
 
 /** Makes the event marks that tell both sides of a step, whoever took it. @param status the one after it */

@@ -178,9 +178,8 @@ async function writeCollection(
   const hash = createHash('sha256')
   let [documents, bytes] = [0, 0]
   try {
-    const cursor = db.collection(name).find({}, { raw: true, session, batchSize: BATCH })
-    for await (const document of cursor) {
-      const raw = document as unknown as Uint8Array
+    const cursor = db.collection(name).find<Uint8Array>({}, { raw: true, session, batchSize: BATCH })
+    for await (const raw of cursor) {
       fs.writeSync(out, raw)
       hash.update(raw)
       documents++

@@ -227,7 +227,7 @@ async function checkMoney(ctx: Context): Promise<Fault[]> {
   const records = await atOneMoment(ctx, async (connection, session) => {
     const all = async (name: string, filter = {}) =>
       connection.collection(name).find(filter, { session }).toArray()
-    const numbered = await all('entries', { kind: { $in: ENTRIES_OF_MONEY } })
+    const numbered = (await all('entries', { kind: { $in: ENTRIES_OF_MONEY } })) as never[]
     const pending: PendingEntry[] = []
     for (const { collection, schema } of Object.values(connection.models)) {
       if (schema.path('pending') === undefined) continue
@@ -240,7 +240,7 @@ async function checkMoney(ctx: Context): Promise<Fault[]> {
       invoices: (await all('invoices')) as never[],
       payments: (await all('payments')) as never[],
       lines: (await all('journal')) as never[],
-      entries: [...(numbered as unknown as PendingEntry[]), ...pending],
+      entries: [...numbered, ...pending],
     }
   })
   return [
@@ -256,7 +256,7 @@ async function checkMoney(ctx: Context): Promise<Fault[]> {
 async function checkBooks(ctx: Context): Promise<Fault[]> {
   const names = ['invoices', 'payments', 'orders', 'payouts', 'transfers', 'journal'] as const
   const { journal: lines, ...records } = await readCollections(ctx, names)
-  return findBookFaults({ ...records, lines } as unknown as BookRecords).map((what) => ({
+  return findBookFaults({ ...records, lines } as { [name in keyof BookRecords]: never[] }).map((what) => ({
     what,
     command: booksCommandFor(what),
   }))

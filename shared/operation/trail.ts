@@ -197,7 +197,7 @@ async function findRecords(
     .sort({ _id: -1 })
     .limit(limit)
     .toArray()
-  return found.map((record) => ({ collection, record: record as unknown as TrailRecord['record'] }))
+  return found.map((record) => ({ collection, record }))
 }
 
 /** Finds the records whose ids are in a field of this one, alone, in a list, or as a part between slashes. */

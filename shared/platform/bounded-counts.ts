@@ -130,7 +130,7 @@ function conditional<Stored>({ _id, add, atMost, set, unless }: Addition) {
   }
   const update = { $inc: add, ...omitUndefined({ $set: set }) }
   return {
-    filter: filter as unknown as mongoose.mongo.Filter<Stored>,
-    update: update as unknown as mongoose.mongo.UpdateFilter<Stored>,
+    filter: filter as mongoose.mongo.Filter<Stored>,
+    update: update as mongoose.mongo.UpdateFilter<Stored>,
   }
 }
