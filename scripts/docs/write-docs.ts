@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { CLAIM_STEPS, type ClaimStepRule } from '../../shared/claims/claim-steps.ts'
 import { HOLD_REASONS, PAYOUT_STEPS, type PayoutStepRule } from '../../shared/money/payout-steps.ts'
 import { TRANSFER_STEPS, type TransferStepRule } from '../../shared/money/transfer-steps.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../../shared/platform/errors.ts'
@@ -34,8 +35,18 @@ export function payoutTable(): string {
   return ['| step | from | to | not with a hold of | when |', '|---|---|---|---|---|', ...rows].join('\n')
 }
 
+/** The table of a claim's steps for docs/architecture.md. */
+export function claimTable(): string {
+  const rows = Object.entries<ClaimStepRule>(CLAIM_STEPS).map(
+    ([step, { from, to, actor, text }]) =>
+      `| \`${step}\` | ${code(from)} | ${code(to)} | ${actor} | ${text} |`,
+  )
+  return ['| step | from | to | by | when |', '|---|---|---|---|---|', ...rows].join('\n')
+}
+
 /** The file in docs/ of each generated table, between `<!-- name -->` and `<!-- /name -->`. */
 const FILE_OF = {
+  claims: 'architecture',
   errors: 'agents',
   payouts: 'architecture',
   transfers: 'architecture',
@@ -65,6 +76,7 @@ function writeTable(name: keyof typeof FILE_OF, change: (table: string) => strin
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  writeTable('claims', claimTable)
   writeTable('errors', errorTable)
   writeTable('payouts', payoutTable)
   writeTable('transfers', transferTable)

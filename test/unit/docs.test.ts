@@ -6,7 +6,13 @@ import { parseCommandLine } from '../../client/command/arguments.ts'
 import { AGENT } from '../../client/command/verbs.ts'
 import { WRITERS } from '../../scripts/embedded/access.ts'
 import { OPERATOR } from '../../scripts/operator/verbs.ts'
-import { changeTable, errorTable, payoutTable, transferTable } from '../../scripts/docs/write-docs.ts'
+import {
+  changeTable,
+  claimTable,
+  errorTable,
+  payoutTable,
+  transferTable,
+} from '../../scripts/docs/write-docs.ts'
 import { FILE_VARIABLES, REMOVED, VARIABLE_NAMES } from '../../shared/platform/config.ts'
 import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
 
@@ -40,8 +46,9 @@ describe('the docs', () => {
     expect(agents).toContain('| 402 | `pass_required` |')
   })
 
-  it('hold the tables of steps that a payout and a transfer take', () => {
+  it('hold the tables of steps that a claim, a payout and a transfer take', () => {
     const architecture = read('docs/architecture.md')
+    expect(changeTable(architecture, 'claims', claimTable)).toBe(architecture)
     expect(changeTable(architecture, 'payouts', payoutTable)).toBe(architecture)
     expect(changeTable(architecture, 'transfers', transferTable)).toBe(architecture)
   })
