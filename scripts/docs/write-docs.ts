@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { CLAIM_STEPS, type ClaimStepRule } from '../../shared/claims/claim-steps.ts'
 import { HOLD_REASONS, PAYOUT_STEPS, type PayoutStepRule } from '../../shared/money/payout-steps.ts'
 import { TRANSFER_STEPS, type TransferStepRule } from '../../shared/money/transfer-steps.ts'
+import { WORK_STEPS, type WorkStepRule } from '../../shared/passes/work-steps.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../../shared/platform/errors.ts'
 
 /** The path of a file in docs/. */
@@ -35,14 +36,19 @@ export function payoutTable(): string {
   return ['| step | from | to | not with a hold of | when |', '|---|---|---|---|---|', ...rows].join('\n')
 }
 
-/** The table of a claim's steps for docs/architecture.md. */
-export function claimTable(): string {
-  const rows = Object.entries<ClaimStepRule>(CLAIM_STEPS).map(
+/** A table of steps, each of which somebody takes and may lead to one of several statuses. */
+function stepTable(steps: Readonly<Record<string, ClaimStepRule | WorkStepRule>>): string {
+  const rows = Object.entries(steps).map(
     ([step, { from, to, actor, text }]) =>
       `| \`${step}\` | ${code(from)} | ${code(to)} | ${actor} | ${text} |`,
   )
   return ['| step | from | to | by | when |', '|---|---|---|---|---|', ...rows].join('\n')
 }
+
+/** The table of a claim's steps for docs/architecture.md. */
+export const claimTable = (): string => stepTable(CLAIM_STEPS)
+/** The table of a work order's steps for docs/architecture.md. */
+export const workTable = (): string => stepTable(WORK_STEPS)
 
 /** The file in docs/ of each generated table, between `<!-- name -->` and `<!-- /name -->`. */
 const FILE_OF = {
@@ -50,6 +56,7 @@ const FILE_OF = {
   errors: 'agents',
   payouts: 'architecture',
   transfers: 'architecture',
+  work: 'architecture',
 } as const
 
 /**
@@ -80,4 +87,5 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   writeTable('errors', errorTable)
   writeTable('payouts', payoutTable)
   writeTable('transfers', transferTable)
+  writeTable('work', workTable)
 }

@@ -12,6 +12,7 @@ import {
   errorTable,
   payoutTable,
   transferTable,
+  workTable,
 } from '../../scripts/docs/write-docs.ts'
 import { FILE_VARIABLES, REMOVED, VARIABLE_NAMES } from '../../shared/platform/config.ts'
 import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
@@ -46,9 +47,10 @@ describe('the docs', () => {
     expect(agents).toContain('| 402 | `pass_required` |')
   })
 
-  it('hold the tables of steps that a claim, a payout and a transfer take', () => {
+  it('hold the tables of steps that a claim, a work order, a payout and a transfer take', () => {
     const architecture = read('docs/architecture.md')
     expect(changeTable(architecture, 'claims', claimTable)).toBe(architecture)
+    expect(changeTable(architecture, 'work', workTable)).toBe(architecture)
     expect(changeTable(architecture, 'payouts', payoutTable)).toBe(architecture)
     expect(changeTable(architecture, 'transfers', transferTable)).toBe(architecture)
   })
