@@ -10,6 +10,7 @@ import {
   changeTable,
   claimTable,
   errorTable,
+  passTable,
   payoutTable,
   transferTable,
   workTable,
@@ -51,6 +52,7 @@ describe('the docs', () => {
     const architecture = read('docs/architecture.md')
     expect(changeTable(architecture, 'claims', claimTable)).toBe(architecture)
     expect(changeTable(architecture, 'work', workTable)).toBe(architecture)
+    expect(changeTable(architecture, 'pass', passTable)).toBe(architecture)
     expect(changeTable(architecture, 'payouts', payoutTable)).toBe(architecture)
     expect(changeTable(architecture, 'transfers', transferTable)).toBe(architecture)
   })
