@@ -1,8 +1,12 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { CLAIM_STEPS, type ClaimStepRule } from '../../shared/claims/claim-steps.ts'
 import { HOLD_REASONS, PAYOUT_STEPS, type PayoutStepRule } from '../../shared/money/payout-steps.ts'
 import { TRANSFER_STEPS, type TransferStepRule } from '../../shared/money/transfer-steps.ts'
+import { endAfterFreeDays, endAfterPaidDays, endAfterTakenBackDays } from '../../shared/passes/pass.ts'
+import { WORK_STEPS, type WorkStepRule } from '../../shared/passes/work-steps.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../../shared/platform/errors.ts'
+import { DAY_MS } from '../../shared/platform/time.ts'
 
 /** The path of a file in docs/. */
 const pathOf = (name: string): string => fileURLToPath(new URL(`../../docs/${name}.md`, import.meta.url))
@@ -34,11 +38,53 @@ export function payoutTable(): string {
   return ['| step | from | to | not with a hold of | when |', '|---|---|---|---|---|', ...rows].join('\n')
 }
 
+/** A table of steps, each of which somebody takes and may lead to one of several statuses. */
+function stepTable(steps: Readonly<Record<string, ClaimStepRule | WorkStepRule>>): string {
+  const rows = Object.entries(steps).map(
+    ([step, { from, to, actor, text }]) =>
+      `| \`${step}\` | ${code(from)} | ${code(to)} | ${actor} | ${text} |`,
+  )
+  return ['| step | from | to | by | when |', '|---|---|---|---|---|', ...rows].join('\n')
+}
+
+/** The table of a claim's steps for docs/architecture.md. */
+export const claimTable = (): string => stepTable(CLAIM_STEPS)
+/** The table of a work order's steps for docs/architecture.md. */
+export const workTable = (): string => stepTable(WORK_STEPS)
+
+/** The table of what becomes of a pass's end for docs/architecture.md: what the rules say of a few examples. */
+export function passTable(): string {
+  const nowMs = Date.UTC(2026, 0)
+  const inDays = (days: number): number => nowMs + days * DAY_MS
+  const cell = (untilMs: number, days: number): string => `${(untilMs - nowMs) / DAY_MS} (${days})`
+  const free = (freeDays: number) => (before: number | undefined) => {
+    const { untilMs, creditedDays } = endAfterFreeDays(before, nowMs, 3, inDays(freeDays))
+    return cell(untilMs, creditedDays)
+  }
+  const events: Record<string, (before: number | undefined) => string> = {
+    '3 days are bought by coin or work, or earned by a proposal': (before) =>
+      cell(endAfterPaidDays(before, nowMs, 3), 3),
+    '3 days are free, for 4 days': free(4),
+    '3 days are free, for 6 hours': free(0.25),
+    '3 days are taken back': (before) => {
+      const decision = endAfterTakenBackDays(before, nowMs, 3)
+      return decision.kind === 'moves' ? cell(decision.untilMs, -3) : 'refused: used up'
+    },
+  }
+  const before = [undefined, inDays(-0.5), inDays(0.5), inDays(2.5), inDays(5)]
+  const rows = Object.entries(events).map(([event, tell]) => `| ${event} | ${before.map(tell).join(' | ')} |`)
+  const head = '| event | none so far | ended half a day ago | 0.5 | 2.5 | 5 |'
+  return [head, '|---|---|---|---|---|---|', ...rows].join('\n')
+}
+
 /** The file in docs/ of each generated table, between `<!-- name -->` and `<!-- /name -->`. */
 const FILE_OF = {
+  claims: 'architecture',
   errors: 'agents',
+  pass: 'architecture',
   payouts: 'architecture',
   transfers: 'architecture',
+  work: 'architecture',
 } as const
 
 /**
@@ -65,7 +111,10 @@ function writeTable(name: keyof typeof FILE_OF, change: (table: string) => strin
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  writeTable('claims', claimTable)
   writeTable('errors', errorTable)
+  writeTable('pass', passTable)
   writeTable('payouts', payoutTable)
   writeTable('transfers', transferTable)
+  writeTable('work', workTable)
 }

@@ -1,12 +1,13 @@
 import { MAX_UNENDORSED_PROPOSALS } from '../platform/limits.ts'
+import type { EventMark } from '../events/mark.ts'
+import type { PendingEntry } from '../ledger/pending.ts'
+import { decideClaim } from './claim-steps.ts'
 import {
   OUTCOMES,
   PROPOSAL,
-  statusAt,
   type ClaimRecord,
   type ClaimStatus,
   type Outcome,
-  type Standing,
   type VerdictRecord,
 } from './claim.ts'
 
@@ -31,10 +32,19 @@ export interface Writes {
   verdicts: RecordedVerdict[]
   /** Ids of stored verdicts that the new ones supersede. */
   supersededIds: string[]
-  /** Stored claims whose status or counts change; `before` is what the database has. */
-  moved: { before: ClaimRecord; after: ClaimRecord }[]
+  /** Stored claims whose status or counts change. */
+  moved: ClaimMove[]
   /** By agent id. */
   counts: Map<string, CountChange>
+}
+
+export interface ClaimMove {
+  /** What the database has. */
+  before: ClaimRecord
+  after: ClaimRecord
+  /** Stored with it. */
+  entries?: readonly PendingEntry[]
+  tells?: readonly EventMark[]
 }
 
 export type RecordedVerdict = NewVerdict &
@@ -72,7 +82,7 @@ export function applyChanges(
     standing.map((verdict) => [standingKey(verdict), verdict]),
   )
   const proposals = new Map(unendorsed)
-  const writes: Writes = { claims: [], verdicts: [], supersededIds: [], moved: [], counts: new Map() }
+  const writes = noWrites()
 
   /** Applies one change: adds its writes, and returns its result. */
   function apply(change: Change): Recorded {
@@ -101,7 +111,13 @@ export function applyChanges(
     }
     writes.verdicts.push(verdict)
     standingBy.set(key, { _id: verdict._id, outcome: verdict.outcome, inGroup: verdict })
-    const after = byAuthor ? claim : afterVerdict(claim, earlier?.outcome, verdict.outcome, nowSeconds)
+    const { agent_id: by, outcome } = verdict
+    const decision = decideClaim(
+      claim,
+      { step: 'verdict', by, outcome, earlier: earlier?.outcome },
+      nowSeconds,
+    )
+    const after = decision.kind === 'moves' ? decision.after : claim
     present.set(claim._id, after)
     // A copy: a later verdict of the group may mark this one as superseded.
     return { claim: after, verdict: { ...verdict } }
@@ -110,36 +126,42 @@ export function applyChanges(
   const recorded = changes.map(apply)
   for (const [id, before] of stored) {
     const after = present.get(id)
-    if (after === undefined || after === before) continue
-    writes.moved.push({ before, after })
-    if (after.status !== before.status) {
-      addToCount(writes.counts, before.agent_id, 'claims', before.status, -1)
-      addToCount(writes.counts, before.agent_id, 'claims', after.status, 1)
-    }
-    for (const outcome of OUTCOMES) {
-      const difference = after.standing[outcome] - before.standing[outcome]
-      addToCount(writes.counts, before.agent_id, 'verdicts', outcome, difference)
-    }
+    if (after !== undefined && after !== before) addMove(writes, { before, after })
   }
   return { recorded, writes }
 }
 
-/**
- * Returns the claim after a verdict by an agent other than its author.
- *
- * @param earlier the outcome of the agent's verdict that this one supersedes, if there is one
- */
-function afterVerdict(
-  claim: ClaimRecord,
-  earlier: Outcome | undefined,
-  outcome: Outcome,
-  nowSeconds: number,
-): ClaimRecord {
-  if (earlier === outcome) return claim
-  const standing: Standing = { ...claim.standing }
-  standing[outcome]++
-  if (earlier !== undefined) standing[earlier]--
-  return { ...claim, standing, status: statusAt({ ...claim, standing }, nowSeconds) }
+/** Returns the writes of one claim's move, by no verdict. */
+export function writesOf(move: ClaimMove): Writes & { verdicts: [] } {
+  const writes = noWrites()
+  addMove(writes, move)
+  return { ...writes, verdicts: [] }
+}
+
+const noWrites = (): Writes => ({
+  claims: [],
+  verdicts: [],
+  supersededIds: [],
+  moved: [],
+  counts: new Map(),
+})
+
+/** Adds a claim's move, and what it changes in the counts of its author. */
+function addMove({ moved, counts }: Writes, move: ClaimMove): void {
+  const { before, after } = move
+  moved.push(move)
+  if (after.status !== before.status) {
+    addToCount(counts, before.agent_id, 'claims', before.status, -1)
+    addToCount(counts, before.agent_id, 'claims', after.status, 1)
+  }
+  for (const outcome of OUTCOMES)
+    addToCount(
+      counts,
+      before.agent_id,
+      'verdicts',
+      outcome,
+      after.standing[outcome] - before.standing[outcome],
+    )
 }
 
 /**

@@ -6,7 +6,7 @@ import type { SeenLog } from '../crypto/author.ts'
 import { commitRecord } from '../crypto/commitment.ts'
 import { change } from '../platform/change.ts'
 import { orOvertaken, Overtaken, type Session } from '../platform/database.ts'
-import { makeMark, type EventMark } from '../events/mark.ts'
+import { makeMark } from '../events/mark.ts'
 import { Refusal } from '../platform/errors.ts'
 import { createGroups, performTogether } from '../platform/group-commit.ts'
 import { newId } from '../platform/ids.ts'
@@ -17,21 +17,15 @@ import { creditDays } from '../passes/pass-service.ts'
 import { unixSeconds } from '../platform/time.ts'
 import {
   applyChanges,
+  writesOf,
   type Change,
   type Recorded,
   type RecordedVerdict,
   type Writes,
 } from './claim-changes.ts'
-import { STANDING_VERDICT_KEY } from './claim-store.ts'
-import {
-  claimContent,
-  PROPOSAL,
-  statusAt,
-  type ClaimRecord,
-  type ClaimStatus,
-  type Outcome,
-  type VerdictRecord,
-} from './claim.ts'
+import { decideClaim } from './claim-steps.ts'
+import { STANDING_VERDICT_KEY, type ClaimWrites } from './claim-store.ts'
+import { claimContent, PROPOSAL, type ClaimRecord, type Outcome, type VerdictRecord } from './claim.ts'
 
 type Signed = { signature?: string | undefined; seen?: SeenLog | undefined }
 
@@ -246,11 +240,20 @@ async function storeChanges(ctx: Context, writes: Writes, { claims, unendorsed }
     for (const [agentId, count] of await ctx.claims.countUnendorsed([...unendorsed.keys()], session))
       if (count !== unendorsed.get(agentId))
         throw new Overtaken(`the proposals of ${agentId} have changed since they were read`)
-    // Not in parallel: the commands of one transaction must be sent one after the other.
-    await ctx.claims.write({ ...writes, verdicts }, session)
-    await ctx.agents.addToRecords(writes.counts, session)
+    await write(ctx, { ...writes, verdicts }, session)
   })
   await orOvertaken(storing, STANDING_VERDICT_KEY)
+}
+
+/** Stores writes and their counts. @throws as the store's write() */
+async function write(
+  ctx: Context,
+  writes: ClaimWrites & Pick<Writes, 'counts'>,
+  session: Session,
+): Promise<void> {
+  // Not in parallel: the commands of one transaction must be sent one after the other.
+  await ctx.claims.write(writes, session)
+  await ctx.agents.addToRecords(writes.counts, session)
 }
 
 /**
@@ -281,27 +284,6 @@ function toVerdictRecord(
   return { ...verdict, tells, pending: [{ source: `${id}/verdict`, at, kind: 'verdict', data }] }
 }
 
-/**
- * Changes a claim's status and the counts on its author's record.
- *
- * @param accepted for a proposal that is accepted: when, and what is stored with it
- * @returns the claim with the new status
- * @throws Overtaken if the claim has changed since it was read in this transaction, which only a defect can
- *   bring about
- */
-async function changeStatus(
-  ctx: Context,
-  claim: ClaimRecord,
-  status: ClaimStatus,
-  session: Session,
-  accepted?: { at: number; entries: PendingEntry[]; tells: EventMark[] },
-): Promise<ClaimRecord> {
-  await ctx.claims.moveStatus(claim, status, session, accepted)
-  const statusChange = status === claim.status ? {} : { [claim.status]: -1, [status]: 1 }
-  await ctx.agents.addToRecords(new Map([[claim.agent_id, { claims: statusChange, verdicts: {} }]]), session)
-  return { ...claim, status }
-}
-
 /** Sets the status of open claims whose `resolve_by` has passed to `overdue`; of at most `limit` claims. */
 export async function markOverdueClaims(ctx: Context, limit = 500): Promise<void> {
   const nowSeconds = unixSeconds(ctx.now())
@@ -309,8 +291,10 @@ export async function markOverdueClaims(ctx: Context, limit = 500): Promise<void
   for (const { _id } of due) {
     await ctx.database.transaction(async (session) => {
       const claim = await ctx.claims.find(_id, session)
-      if (claim === undefined || claim.status !== 'open' || statusAt(claim, nowSeconds) !== 'overdue') return
-      await changeStatus(ctx, claim, 'overdue', session)
+      if (claim === undefined) return
+      const decision = decideClaim(claim, { step: 'overdue' }, nowSeconds)
+      if (decision.kind === 'stays') return
+      await write(ctx, writesOf({ before: claim, after: decision.after }), session)
     })
   }
 }
@@ -337,12 +321,14 @@ export async function acceptProposal(ctx: Context, claimId: string, days: number
   return ctx.database.transaction(async (session) => {
     const claim = await ctx.claims.find(claimId, session)
     if (claim === undefined) throw new Refusal('no_such_claim', 'There is no claim with this id.')
-    if (claim.kind !== PROPOSAL)
+    const decision = decideClaim(claim, { step: 'accepted' }, unixSeconds(ctx.now()))
+    if (decision.kind === 'stays')
       throw new Refusal(
         'wrong_state',
-        `This claim is of kind "${claim.kind}"; only a proposal can be accepted.`,
+        decision.because === 'no_proposal'
+          ? `This claim is of kind "${claim.kind}"; only a proposal can be accepted.`
+          : 'This proposal was accepted before.',
       )
-    if (claim.status === 'accepted') throw new Refusal('wrong_state', 'This proposal was accepted before.')
     const author = await ctx.agents.find(claim.agent_id, session)
     if (author === undefined) throw new Error(`claim ${claimId} has no author`)
     const credit = await creditDays(
@@ -359,11 +345,10 @@ export async function acceptProposal(ctx: Context, claimId: string, days: number
       kind: 'proposal_accepted',
       data: { claim_id: claimId, agent_id: author._id, days },
     }
-    const accepted = await changeStatus(ctx, claim, 'accepted', session, {
-      at,
-      entries: [acceptance, credit],
-      tells: [makeMark(author._id, 'proposal_accepted', claimId, { days })],
-    })
-    return { ...accepted, accepted_at: at }
+    const after = { ...decision.after, accepted_at: at }
+    const tells = [makeMark(author._id, 'proposal_accepted', claimId, { days })]
+    const move = { before: claim, after, entries: [acceptance, credit], tells }
+    await write(ctx, writesOf(move), session)
+    return after
   })
 }

@@ -5,11 +5,12 @@ import type { Past } from '../platform/list-per-agent.ts'
 import { Overtaken, type Session, within } from '../platform/database.ts'
 import { createIdBatchRead } from '../platform/group-commit.ts'
 import { hiddenFields, createSetHidden } from '../ledger/hidden.ts'
-import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
-import { pushing, indexMarks, tellsField, type EventMark } from '../events/mark.ts'
+import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
+import { pushing, indexMarks, tellsField } from '../events/mark.ts'
 import { MAX_UNENDORSED_PROPOSALS, PARSED_AT_ONCE } from '../platform/limits.ts'
 import type { Writes } from './claim-changes.ts'
 import { PROPOSAL, type ClaimRecord, type ClaimStatus, type Standing, type VerdictRecord } from './claim.ts'
+import { pick } from '../platform/omit-undefined.ts'
 import { rawOf } from '../platform/records.ts'
 
 const standingSchema = new Schema<Standing>(
@@ -159,8 +160,8 @@ export function createClaimStore(connection: Connection) {
         )
         .toArray(),
     /**
-     * Stores a group of changes in the session's transaction: inserts claims and verdicts, marks verdicts as
-     * superseded, and sets the status and counts of claims that verdicts have moved.
+     * Stores changes in the session's transaction: inserts claims and verdicts, marks verdicts as superseded,
+     * and sets the status and counts of claims that have moved.
      *
      * @throws Overtaken if a record has changed since it was read; the caller must abort
      * @throws a duplicate-key error if another verdict of an agent on the same claim was stored meanwhile;
@@ -181,10 +182,13 @@ export function createClaimStore(connection: Connection) {
       }
       if (changes.verdicts.length > 0) await rawVerdicts().insertMany(changes.verdicts, { session })
       if (changes.moved.length > 0) {
-        const updates = changes.moved.map(({ before, after }) => ({
+        const updates = changes.moved.map(({ before, after, entries = [], tells = [] }) => ({
           updateOne: {
             filter: unchangedSince(before),
-            update: { $set: { status: after.status, standing: after.standing } },
+            update: {
+              $set: pick(after, 'status', 'standing', 'accepted_at'),
+              ...pushing({ pending: entries, tells }),
+            },
           },
         }))
         const { matchedCount } = await raw().bulkWrite(updates, { session })
@@ -262,27 +266,6 @@ export function createClaimStore(connection: Connection) {
         .batchSize(PARSED_AT_ONCE)
         .hint('proposals_by_rank')
         .lean<ClaimRecord[]>()
-    },
-    /**
-     * Changes a claim's status.
-     *
-     * @param before the claim as it was read
-     * @param accepted for a proposal that is accepted: when, and what is stored with it
-     * @throws Overtaken if the claim's status or counts have changed since
-     */
-    async moveStatus(
-      before: ClaimRecord,
-      status: ClaimStatus,
-      session: Session,
-      accepted?: { at: number; entries: PendingEntry[]; tells: EventMark[] },
-    ): Promise<void> {
-      const acceptance = accepted === undefined ? {} : { accepted_at: accepted.at }
-      const update = {
-        $set: { status, ...acceptance },
-        ...(accepted === undefined ? {} : pushing({ pending: accepted.entries, tells: accepted.tells })),
-      }
-      const { matchedCount } = await claims.updateOne(unchangedSince(before), update, { session })
-      if (matchedCount === 0) throw new Overtaken(`claim ${before._id} has changed since it was read`)
     },
     /** Lists claims that are stored as open and whose `resolve_by` has passed, the longest overdue first. */
     async listComingOverdue(nowSeconds: number, limit: number): Promise<ClaimRecord[]> {

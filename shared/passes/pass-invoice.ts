@@ -1,5 +1,6 @@
 import { MAX_CREDITED_DAYS } from '../platform/limits.ts'
-import { missingRaw, remainderRaw, type InvoiceRecord } from '../money/invoice.ts'
+import { Refusal } from '../platform/errors.ts'
+import { missingRaw, remainderRaw, type InvoiceRecord, type PaymentRecord } from '../money/invoice.ts'
 import type { MoneyFields } from '../money/invoice-store.ts'
 import { move, type JournalLine } from '../money/journal.ts'
 
@@ -12,7 +13,7 @@ type Money = Pick<
 >
 
 /** The money fields of an invoice after a change, and its result. */
-export interface MoneyChange {
+interface MoneyChange {
   received_raw: string
   unspent: string
   credited_days: number
@@ -66,7 +67,7 @@ export function computeMoneyChange(
  *
  * @returns the change, with `priceRaw`, the price at which it bought
  */
-export function computeMoneyChangeForgivingDust(
+function computeMoneyChangeForgivingDust(
   invoice: Money & Pick<InvoiceRecord, 'coin'>,
   amountRaw: bigint,
   priceRaw: bigint = BigInt(invoice.amount_raw),
@@ -127,7 +128,7 @@ export function computeMoneySpent(invoice: PassInvoice, cause: Cause): MoneySpen
  *
  * @param invoice as it is stored before the change
  */
-export function toMoneySpent(
+function toMoneySpent(
   invoice: PassInvoice,
   change: ReturnType<typeof computeMoneyChangeForgivingDust>,
   { source, at, amountRaw = 0n }: Omit<Cause, 'priceRaw'>,
@@ -155,4 +156,53 @@ export function toMoneySpent(
       ),
     ],
   }
+}
+
+/**
+ * Computes what becomes of a pass invoice if one of its payments is taken back. The money of the others buys
+ * again what it suffices for. Nothing is stored.
+ *
+ * @param source names the change in the journal
+ * @param at Unix seconds
+ * @returns how many days fewer have been bought, the invoice's fields afterwards, and the journal lines of the
+ *   change
+ * @throws Refusal `wrong_state` if less is left in the invoice than the payment brought and didn't spend
+ */
+export function computeMoneyTakenBack(
+  invoice: PassInvoice,
+  payment: Pick<PaymentRecord, 'amount_raw' | 'credited_days' | 'price_raw'>,
+  { source, at }: { source: string; at: number },
+): Pick<MoneySpent, 'fields' | 'lines'> & { lostDays: number } {
+  const boughtDays = payment.credited_days ?? 0
+  const amountRaw = BigInt(payment.amount_raw)
+  const spent = BigInt(boughtDays) * BigInt(payment.price_raw ?? invoice.amount_raw)
+  const withoutPayment = {
+    ...invoice,
+    received_raw: String(BigInt(invoice.received_raw) - amountRaw),
+    unspent: String(BigInt(invoice.unspent) + spent - amountRaw * BigInt(invoice.days)),
+    credited_days: invoice.credited_days - boughtDays,
+  }
+  if (BigInt(withoutPayment.unspent) < 0n)
+    throw new Refusal(
+      'wrong_state',
+      "What it left over has gone into another of the agent's invoices, so it cannot be taken back.",
+    )
+  const change = computeMoneyChangeForgivingDust(withoutPayment, 0n)
+  const { fields, lines } = toMoneySpent(invoice, change, { source, at, amountRaw: -amountRaw })
+  return { fields, lines, lostDays: invoice.credited_days - change.credited_days }
+}
+
+/**
+ * Computes an invoice's fields once its remainder is moved into another one.
+ *
+ * @returns the fields, and the remainder in the coin's smallest unit
+ */
+export function carryRemainder(invoice: InvoiceRecord): { fields: MoneyFields; remainder: bigint } {
+  const remainder = remainderRaw(invoice)
+  const fields = {
+    moved_raw: String(BigInt(invoice.moved_raw) + remainder),
+    unspent: String(BigInt(invoice.unspent) - remainder * BigInt(invoice.days ?? 0)),
+    has_remainder: false,
+  }
+  return { fields, remainder }
 }

@@ -3,7 +3,7 @@ import { isDuplicateKey, type Session } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { priceInCoin, type Coin } from '../money/coin.ts'
-import { remainderRaw, type InvoiceRecord, type PaymentRecord } from '../money/invoice.ts'
+import type { InvoiceRecord, PaymentRecord } from '../money/invoice.ts'
 import { isUnderWay, logInvoice, prepareInvoice } from '../money/invoice-service.ts'
 import { move } from '../money/journal.ts'
 import type { Outcome, Purpose } from '../money/purpose.ts'
@@ -13,9 +13,9 @@ import { orderWork } from './work-order.ts'
 import type { WorkOrderRecord } from './work.ts'
 import type { Currency } from './currencies.ts'
 import {
-  toMoneySpent,
-  computeMoneyChangeForgivingDust,
+  carryRemainder,
   computeMoneySpent,
+  computeMoneyTakenBack,
   type Cause,
   type PassInvoice,
 } from './pass-invoice.ts'
@@ -149,13 +149,8 @@ async function insertWithRemainders(ctx: Context, newInvoice: PassInvoice): Prom
   const storedInvoice = await ctx.database.transaction(async (session) => {
     let carried = 0n
     for (const earlier of await ctx.invoices.listRemainders(agentId, coin, session)) {
-      const remainder = remainderRaw(earlier)
-      const change = {
-        moved_raw: String(BigInt(earlier.moved_raw) + remainder),
-        unspent: String(BigInt(earlier.unspent) - remainder * BigInt(earlier.days ?? 0)),
-        has_remainder: false,
-      }
-      await ctx.invoices.changeMoney(earlier, change, [], session)
+      const { fields, remainder } = carryRemainder(earlier)
+      await ctx.invoices.changeMoney(earlier, fields, [], session)
       carried += remainder
     }
     const details = { coin, at, ids: { agent_id: agentId, invoice_id: _id } }
@@ -257,26 +252,11 @@ async function takeBackPayment(
   session: Session,
 ): Promise<Outcome> {
   const invoice = requirePassInvoice(storedInvoice)
-  const boughtDays = payment.credited_days ?? 0
-  const priceRaw = BigInt(payment.price_raw ?? invoice.amount_raw)
-  const amountRaw = BigInt(payment.amount_raw)
-  const spent = BigInt(boughtDays) * priceRaw
-  const withoutPayment = {
-    ...invoice,
-    received_raw: String(BigInt(invoice.received_raw) - amountRaw),
-    unspent: String(BigInt(invoice.unspent) + spent - amountRaw * BigInt(invoice.days)),
-    credited_days: invoice.credited_days - boughtDays,
-  }
-  if (BigInt(withoutPayment.unspent) < 0n)
-    throw new Refusal(
-      'wrong_state',
-      "What it left over has gone into another of the agent's invoices, so it cannot be taken back.",
-    )
   const source = `${payment._id}/undone`
-  const cause = { source, at: unixSeconds(ctx.databaseNow()), amountRaw: -amountRaw }
-  const change = computeMoneyChangeForgivingDust(withoutPayment, 0n)
-  const { fields, lines } = toMoneySpent(invoice, change, cause)
-  const lostDays = invoice.credited_days - (fields.credited_days ?? 0)
+  const { lostDays, fields, lines } = computeMoneyTakenBack(invoice, payment, {
+    source,
+    at: unixSeconds(ctx.databaseNow()),
+  })
   if (lostDays === 0) return { fields, lines }
   const record = { payment_id: payment._id, invoice_id: invoice._id }
   const credit = { source: `${source}/days`, means: 'coin', record } as const

@@ -6,8 +6,8 @@ import type { Session } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import { newStepId } from '../platform/ids.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
-import { DAY_MS, isoTime, unixSeconds } from '../platform/time.ts'
-import { endAfterFreeDays, endAfterPaidDays } from './pass.ts'
+import { isoTime, unixSeconds } from '../platform/time.ts'
+import { endAfterFreeDays, endAfterPaidDays, endAfterTakenBackDays } from './pass.ts'
 
 /**
  * Credits free days to an agent's pass, up to the end of the free period. The new end is stored with its ledger
@@ -101,13 +101,14 @@ export async function takeBackDays(
   session: Session,
 ): Promise<PendingEntry> {
   const agent = await ctx.agents.find(agentId, session)
-  const untilMs = (agent?.pass_until_ms ?? 0) - days * DAY_MS
   const nowMs = ctx.databaseNow()
-  if (nowMs - untilMs >= DAY_MS)
+  const decision = endAfterTakenBackDays(agent?.pass_until_ms, nowMs, days)
+  if (decision.kind === 'used_up')
     throw new Refusal(
       'wrong_state',
       `Some of the ${days} days to be taken back are used up, so they cannot be taken back.`,
     )
+  const { untilMs } = decision
   await ctx.agents.movePassEnd(agentId, agent?.pass_until_ms, untilMs, [], session)
   return creditEntry(agentId, credit, -days, nowMs, untilMs)
 }

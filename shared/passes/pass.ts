@@ -46,6 +46,27 @@ export function endAfterFreeDays(
   return { untilMs, creditedDays: Math.max(0, Math.floor((untilMs - startMs) / DAY_MS)) }
 }
 
+/** What becomes of a pass if days are taken back. */
+export type TakenBackDays =
+  | { kind: 'moves'; untilMs: number }
+  /** A whole day or more of them is used. */
+  | { kind: 'used_up' }
+
+/**
+ * Decides whether days can be taken back that were credited for nothing, and when the pass ends without them,
+ * which may be up to a day ago. Times are milliseconds since the epoch.
+ *
+ * @param days whole days, above 0
+ */
+export function endAfterTakenBackDays(
+  passUntilMs: number | undefined,
+  nowMs: number,
+  days: number,
+): TakenBackDays {
+  const untilMs = (passUntilMs ?? 0) - days * DAY_MS
+  return nowMs - untilMs >= DAY_MS ? { kind: 'used_up' } : { kind: 'moves', untilMs }
+}
+
 /**
  * Whether the free period's end lies ahead; false if there is none. Times are milliseconds since the epoch.
  */

@@ -7,7 +7,7 @@ import { Refusal } from '../platform/errors.ts'
 import { createGroups, performTogether } from '../platform/group-commit.ts'
 import { newId } from '../platform/ids.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
-import { MAX_BATCH_NONCES, SAMPLE_NONCES } from '../platform/limits.ts'
+import { MAX_BATCH_NONCES } from '../platform/limits.ts'
 import { oncePer } from '../platform/once-per.ts'
 import { creditPaidDays } from './pass-service.ts'
 import { DAY_MS, unixSeconds } from '../platform/time.ts'
@@ -18,13 +18,19 @@ import {
   type CountedNonceCache,
 } from './counted-nonces.ts'
 import {
-  decodeOutcomes,
+  decideRepeat,
+  decideShares,
+  mayBeRepeat,
   partitionNonces,
+  takesShares,
   verifyBatches,
+  type Verification,
+} from './work-steps.ts'
+import {
+  decodeOutcomes,
   workStatusAt,
   type BatchRecord,
   type Rejected,
-  type Verification,
   type WorkOrderRecord,
 } from './work.ts'
 
@@ -57,7 +63,7 @@ export interface Submitted {
  * enqueued, so the sweep enqueues it again if it is lost. Nonces that are not shares are rejected at once and
  * not stored.
  *
- * @param sent nonces as the agent sent them
+ * @param values nonces as the agent sent them
  * @returns which nonces are rejected, and where the shares are stored
  * @throws Refusal `no_such_work_order`; `wrong_state` for a credited or expired order, unless every nonce
  *   counts for it already; `insufficient_work` for more than SAMPLE_NONCES nonces without a single share;
@@ -67,51 +73,38 @@ export async function submitShares(
   ctx: Context,
   agentId: string,
   orderId: string,
-  sent: readonly (string | number)[],
+  values: readonly (string | number)[],
 ): Promise<Submitted> {
   const order = await ctx.work.findOrder(orderId)
   if (order === undefined || order.agent_id !== agentId)
     throw new Refusal('no_such_work_order', 'You have no work order with this id.', { field: 'order_id' })
   const status = workStatusAt(order, unixSeconds(ctx.databaseNow()))
-  if (status !== 'open') {
-    // The answer by which the agent would have learnt that they count may have been lost.
-    const { nonces, rejected } = partitionNonces(sent)
-    const isRepeat = nonces.length > 0 && rejected.every(({ reason }) => reason === 'duplicate')
-    if (isRepeat && (await areCounted(ctx, order, nonces)))
-      return { order, rejected: [...rejected, ...nonces.map(asDuplicate)], shares: [], from: 0 }
+  const sent = partitionNonces(values)
+  const decision = takesShares(status)
+    ? decideShares(sent, await verifyInSlices(order, sent.nonces))
+    : decideRepeat(sent, mayBeRepeat(sent) ? await readCounted(ctx, order) : new Set())
+  if (decision.kind === 'takes') {
+    const { shares, rejected } = decision
+    const submitted = { order, shares, rejected, from: 0 }
+    return shares.length === 0 ? submitted : { ...submitted, ...(await storeShares(ctx, order, shares)) }
+  }
+  if (decision.because === 'status')
     throw new Refusal(
       'wrong_state',
       `This work order is ${status}; make a new one with POST /api/v1/invoice.`,
       { field: 'order_id' },
     )
-  }
-  const { nonces, rejected } = partitionNonces(sent)
-  const shares = await verifyInSlices(order, nonces)
-  if (shares.length === 0 && nonces.length > SAMPLE_NONCES) {
-    throw new Refusal(
-      'insufficient_work',
-      `None of these nonces reaches ${order.difficulty_bits} zero bits, so none was counted; send nonces that do.`,
-      { field: 'nonces' },
-    )
-  }
-  // Both are in one order, and no nonce stands twice.
-  let nextShare = 0
-  const insufficient: Rejected[] = []
-  for (const nonce of nonces) {
-    if (nonce === shares[nextShare]) nextShare++
-    else insufficient.push({ nonce, reason: 'insufficient_work' })
-  }
-  const submitted = { order, shares, rejected: [...rejected, ...insufficient], from: 0 }
-  return shares.length === 0 ? submitted : { ...submitted, ...(await storeShares(ctx, order, shares)) }
+  throw new Refusal(
+    'insufficient_work',
+    `None of these nonces reaches ${order.difficulty_bits} zero bits, so none was counted; send nonces that do.`,
+    { field: 'nonces' },
+  )
 }
 
-const asDuplicate = (nonce: string): Rejected => ({ nonce, reason: 'duplicate' })
-
-/** Whether each of these nonces counts for an order that takes no more. */
-async function areCounted(ctx: Context, order: WorkOrderRecord, nonces: readonly string[]): Promise<boolean> {
+/** Reads the nonces that count for an order. */
+async function readCounted(ctx: Context, order: WorkOrderRecord): Promise<Set<string>> {
   const pages = await ctx.work.listPages(order._id, 1, order.share_pages ?? 0)
-  const counted = new Set(pages.flatMap((page) => page.nonces))
-  return nonces.every((nonce) => counted.has(nonce))
+  return new Set(pages.flatMap((page) => page.nonces))
 }
 
 /** Nonces verified before others have their turn: some 0.3 ms of work. */
@@ -149,7 +142,7 @@ async function verifyInSlices(
 async function storeShares(
   ctx: Context,
   order: WorkOrderRecord,
-  shares: string[],
+  shares: readonly string[],
 ): Promise<{ batchId: string; from: number }> {
   for (let tries = 0; tries < JOIN_TRIES; tries++) {
     const joined = tries === 0 ? undefined : await ctx.work.joinBatch(order._id, shares)
@@ -165,7 +158,7 @@ async function storeShares(
       at_ms: ctx.now(),
       state: 'waiting',
       slot: order._id,
-      nonces: shares,
+      nonces: [...shares],
       count: shares.length,
     }
     try {
@@ -239,7 +232,7 @@ async function verifyTogether(
       if (waiting.length === 0) return
       await storeVerifications(ctx, verifications, forgetAt)
       for (const [index, { order, counted }] of waiting.entries()) {
-        const page = verifications[index]?.page
+        const page = verifications[index]?.update?.page
         if (page !== undefined) setLastPage(counted, page)
         cache.putBack(order._id, counted)
       }
@@ -300,14 +293,15 @@ async function storeVerifications(
   const storing = ctx.database.transaction(async (session) => {
     const batches = verifications.flatMap((verification) => verification.batches)
     await ctx.work.markVerified(batches, forgetAt, session)
+    const updates = verifications.flatMap(({ update }) => (update === undefined ? [] : [update]))
     const entries = new Map<string, PendingEntry>()
-    for (const { before, completedDays } of verifications) {
+    for (const { before, set, completedDays } of updates) {
       if (completedDays === 0) continue
-      const source = `${before._id}/credit/${before.credited_days + completedDays}`
+      const source = `${before._id}/credit/${set.credited_days}`
       const credit = { source, means: 'work' as const, record: { order_id: before._id } }
       entries.set(before._id, await creditPaidDays(ctx, before.agent_id, completedDays, credit, session))
     }
-    await ctx.work.addShares(verifications, entries, session)
+    await ctx.work.addShares(updates, entries, session)
   })
   await orOvertaken(storing)
 }

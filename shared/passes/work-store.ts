@@ -3,7 +3,8 @@ import { Overtaken, type Session } from '../platform/database.ts'
 import { createGroups, createIdBatchRead, createBatchRead, insertEach } from '../platform/group-commit.ts'
 import { MAX_BATCH_NONCES } from '../platform/limits.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
-import type { BatchRecord, SharePage, VerifiedBatch, Verification, WorkOrderRecord } from './work.ts'
+import type { VerifiedBatch, WorkUpdate } from './work-steps.ts'
+import { workStatusAt, type BatchRecord, type SharePage, type WorkOrderRecord } from './work.ts'
 import { rawOf } from '../platform/records.ts'
 
 const number = { type: Number, required: true } as const
@@ -141,15 +142,16 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
      * @returns the slots that its open orders still occupy
      */
     async freeOldSlots(agentId: string, nowSeconds: number): Promise<number[]> {
-      const inSlot = { agent_id: agentId, open_slot: { $exists: true } }
-      const closed = {
-        $or: [{ $expr: { $gte: ['$credited_days', '$days'] } }, { expires_at: { $lte: nowSeconds } }],
-      }
-      await rawOrders().updateMany({ ...inSlot, ...closed }, { $unset: { open_slot: 1 } })
-      const open = await rawOrders()
-        .find(inSlot, { projection: { open_slot: 1 } })
+      const inSlot = await rawOrders()
+        .find(
+          { agent_id: agentId, open_slot: { $exists: true } },
+          { projection: { open_slot: 1, days: 1, credited_days: 1, expires_at: 1 } },
+        )
         .toArray()
-      return open.flatMap(({ open_slot: slot }) => (slot === undefined ? [] : [slot]))
+      const isOpen = (order: WorkOrderRecord) => workStatusAt(order, nowSeconds) === 'open'
+      const old = inSlot.filter((order) => !isOpen(order)).map(({ _id }) => _id)
+      if (old.length > 0) await rawOrders().updateMany({ _id: { $in: old } }, { $unset: { open_slot: 1 } })
+      return inSlot.filter(isOpen).flatMap(({ open_slot: slot }) => (slot === undefined ? [] : [slot]))
     },
     /** Reads an order; undefined if there is none with this id. */
     findOrder: createIdBatchRead(rawOrders),
@@ -279,35 +281,31 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
         throw new Overtaken('one of these batches has changed since it was read')
     },
     /**
-     * Adds counted shares to orders, with their pages and entries, and to the number of all counted shares.
-     * Verifications without a page store nothing.
+     * Stores the orders for which shares count now, with their pages and entries, and adds these shares to the
+     * number of all that were ever counted.
      *
      * @param entries those of the days that are completed, by the order's id
      * @throws Overtaken or a duplicate-key error if an order has changed since its `before` was read; the
      *   caller must abort
      */
     async addShares(
-      verifications: readonly Verification[],
+      updates: readonly WorkUpdate[],
       entries: ReadonlyMap<string, PendingEntry>,
       session: Session,
     ): Promise<void> {
-      const newPages = verifications.flatMap(({ page }) => (page === undefined ? [] : [page]))
-      if (newPages.length === 0) return
-      const updates = verifications.flatMap(({ before, page, completedDays }) => {
+      if (updates.length === 0) return
+      const writes = updates.map(({ before, set }) => {
         const { _id, shares_accepted, credited_days, share_pages = { $exists: false } } = before
-        if (page === undefined) return []
+        const filter = { _id, shares_accepted, credited_days, share_pages }
         const entry = entries.get(_id)
-        const update = {
-          $inc: { shares_accepted: page.nonces.length, credited_days: completedDays },
-          $set: { share_pages: page.number, last_batch: page.batch_ids.at(-1) ?? '' },
-          ...(entry === undefined ? {} : { $push: { pending: entry } }),
-        }
-        return [{ updateOne: { filter: { _id, shares_accepted, credited_days, share_pages }, update } }]
+        const update = { $set: set, ...(entry === undefined ? {} : { $push: { pending: entry } }) }
+        return { updateOne: { filter, update } }
       })
       // The orders first: if one of them has changed, the rest needn't be sent.
-      const { matchedCount } = await rawOrders().bulkWrite(updates, { session, ordered: false })
-      if (matchedCount !== updates.length)
+      const { matchedCount } = await rawOrders().bulkWrite(writes, { session, ordered: false })
+      if (matchedCount !== writes.length)
         throw new Overtaken('one of these work orders has changed since it was read')
+      const newPages = updates.map(({ page }) => page)
       await rawPages().insertMany(
         newPages.map(({ number: pageNumber, nonces, ...page }) => ({
           ...page,

@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { MAX_BATCH_NONCES, WORK_ORDER_BASE_DAYS } from '../platform/limits.ts'
 import type { Ledgered } from '../ledger/pending.ts'
 import { hex, idField, idView, isoTimeView, text, unixTime } from '../platform/schema.ts'
-import { parseNonce } from '../crypto/pow.ts'
 
 /**
  * Terms.
@@ -95,113 +94,6 @@ export function workStatusAt(
   return order.expires_at <= nowSeconds ? 'expired' : 'open'
 }
 
-/**
- * Computes how many of the new shares the order has room for, and how many more days these complete.
- *
- * @param newShares number of shares that have not counted for the order
- */
-export function countShares(
-  order: Pick<WorkOrderRecord, 'shares_accepted' | 'shares_required' | 'shares_per_day' | 'credited_days'>,
-  newShares: number,
-): { counted: number; completedDays: number } {
-  const counted = Math.min(newShares, order.shares_required - order.shares_accepted)
-  return {
-    counted,
-    completedDays: Math.floor((order.shares_accepted + counted) / order.shares_per_day) - order.credited_days,
-  }
-}
-
-/** The result of verifying a batch. */
-export interface BatchResult {
-  accepted: number
-  rejected: Rejected[]
-}
-
-/**
- * Decides which nonces of an order's batches count, batch after batch: a nonce counts if it is a share, has
- * not counted before, and the order has room for it.
- *
- * @param order as it is stored
- * @param shares for each batch, those of its nonces that reach the difficulty, in the batch's order
- * @param counted the nonces that counted before; those that count now are added to it
- * @returns a result for each batch, the nonces that count now, and the number of days that they complete
- */
-export function applyBatches(
-  order: Pick<WorkOrderRecord, 'shares_accepted' | 'shares_required' | 'shares_per_day' | 'credited_days'>,
-  batches: readonly Pick<BatchRecord, 'nonces'>[],
-  shares: readonly (readonly string[])[],
-  counted: Set<string>,
-): { results: BatchResult[]; newlyCounted: string[]; completedDays: number } {
-  const room = order.shares_required - order.shares_accepted
-  const newlyCounted: string[] = []
-  const results = batches.map(({ nonces = [] }, index) => {
-    const countedBefore = newlyCounted.length
-    const rejected: Rejected[] = []
-    const batchShares = shares[index] ?? []
-    let nextShare = 0
-    for (const nonce of nonces) {
-      if (nonce !== batchShares[nextShare]) {
-        rejected.push({ nonce, reason: 'insufficient_work' })
-        continue
-      }
-      nextShare++
-      if (counted.has(nonce)) rejected.push({ nonce, reason: 'duplicate' })
-      else if (newlyCounted.length >= room) rejected.push({ nonce, reason: 'order_full' })
-      else {
-        counted.add(nonce)
-        newlyCounted.push(nonce)
-      }
-    }
-    return { accepted: newlyCounted.length - countedBefore, rejected }
-  })
-  const { completedDays } = countShares(order, newlyCounted.length)
-  return { results, newlyCounted, completedDays }
-}
-
-/** What is stored of a batch that is verified; `count` is the number of its nonces as it was read. */
-export interface VerifiedBatch extends Pick<BatchRecord, '_id' | 'count'> {
-  accepted: number
-  outcomes: string
-}
-
-/** What the verification of an order's waiting batches comes to. */
-export interface Verification {
-  /** The order as it was read. */
-  before: WorkOrderRecord
-  batches: VerifiedBatch[]
-  /** The nonces that count now; absent if none does. */
-  page?: SharePage
-  completedDays: number
-}
-
-/**
- * Decides what becomes of an order's waiting batches, as applyBatches() does.
- *
- * @param shares for each batch, those of its nonces that reach the difficulty, in the batch's order
- * @param counted the nonces that counted before; those that count now are added to it
- */
-export function verifyBatches(
-  order: WorkOrderRecord,
-  batches: readonly BatchRecord[],
-  shares: readonly (readonly string[])[],
-  counted: Set<string>,
-): Verification {
-  const { results, newlyCounted, completedDays } = applyBatches(order, batches, shares, counted)
-  const verified = batches.map(({ _id, count, nonces = [] }, index): VerifiedBatch => {
-    const { accepted, rejected } = results[index] as BatchResult
-    const outcomes = encodeOutcomes(nonces, rejected)
-    return { _id, ...(count === undefined ? {} : { count }), accepted, outcomes }
-  })
-  if (newlyCounted.length === 0) return { before: order, batches: verified, completedDays }
-  const page = {
-    order_id: order._id,
-    number: (order.share_pages ?? 0) + 1,
-    batch_ids: verified.filter(({ accepted }) => accepted > 0).map(({ _id }) => _id),
-    nonces: newlyCounted,
-  }
-  return { before: order, batches: verified, page, completedDays }
-}
-
 /** By letter, the outcome of a nonce that it stands for; undefined: the nonce counts. */
 const LETTERS = { a: undefined, i: 'insufficient_work', d: 'duplicate', f: 'order_full' } as const
 const LETTER_OF: ReadonlyMap<Rejection | undefined, string> = new Map(
@@ -253,25 +145,6 @@ export function decodeOutcomes(text: string, from: number, count: number): (Reje
     runStart = runEnd
   }
   return reasons
-}
-
-/**
- * Separates the sent values into distinct nonces in canonical form, and those that are invalid or
- * duplicates.
- */
-export function partitionNonces(sent: readonly (string | number)[]): {
-  nonces: string[]
-  rejected: Rejected[]
-} {
-  const nonces = new Set<string>()
-  const rejected: Rejected[] = []
-  for (const value of sent) {
-    const nonce = parseNonce(value)
-    if (nonce === undefined) rejected.push({ nonce: value, reason: 'invalid_nonce' })
-    else if (nonces.has(nonce)) rejected.push({ nonce: value, reason: 'duplicate' })
-    else nonces.add(nonce)
-  }
-  return { nonces: [...nonces], rejected }
 }
 
 export const submitBody = z.object({

@@ -6,7 +6,15 @@ import { parseCommandLine } from '../../client/command/arguments.ts'
 import { AGENT } from '../../client/command/verbs.ts'
 import { WRITERS } from '../../scripts/embedded/access.ts'
 import { OPERATOR } from '../../scripts/operator/verbs.ts'
-import { changeTable, errorTable, payoutTable, transferTable } from '../../scripts/docs/write-docs.ts'
+import {
+  changeTable,
+  claimTable,
+  errorTable,
+  passTable,
+  payoutTable,
+  transferTable,
+  workTable,
+} from '../../scripts/docs/write-docs.ts'
 import { FILE_VARIABLES, REMOVED, VARIABLE_NAMES } from '../../shared/platform/config.ts'
 import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
 
@@ -40,8 +48,11 @@ describe('the docs', () => {
     expect(agents).toContain('| 402 | `pass_required` |')
   })
 
-  it('hold the tables of steps that a payout and a transfer take', () => {
+  it('hold the tables of steps that a claim, a work order, a payout and a transfer take', () => {
     const architecture = read('docs/architecture.md')
+    expect(changeTable(architecture, 'claims', claimTable)).toBe(architecture)
+    expect(changeTable(architecture, 'work', workTable)).toBe(architecture)
+    expect(changeTable(architecture, 'pass', passTable)).toBe(architecture)
     expect(changeTable(architecture, 'payouts', payoutTable)).toBe(architecture)
     expect(changeTable(architecture, 'transfers', transferTable)).toBe(architecture)
   })

@@ -1,13 +1,33 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { parseAmount } from '../../shared/money/coin.ts'
+import type { MoneyFields } from '../../shared/money/invoice-store.ts'
+import {
+  carryRemainder,
+  computeMoneySpent,
+  computeMoneyTakenBack,
+  type PassInvoice,
+} from '../../shared/passes/pass-invoice.ts'
 import {
   endAfterFreeDays,
   endAfterPaidDays,
+  endAfterTakenBackDays,
   isFreePeriod,
   isPassActive,
   priceCentsPerDay,
   usdFromCents,
 } from '../../shared/passes/pass.ts'
+import { Refusal } from '../../shared/platform/errors.ts'
+import {
+  describeEnd,
+  endAt,
+  END_NAMES,
+  PASS_CASES,
+  PASS_EVENT_NAMES,
+  PASS_EVENTS,
+  TAKEN_BACK_CASES,
+  type TakenBackCase,
+} from '../support/pass-cases.ts'
 
 const DAY = 86_400_000
 const time = fc.integer({ min: 0, max: 4_000_000_000_000 })
@@ -86,5 +106,111 @@ describe('a pass and its price', () => {
       1, 1, 0.15, 0.15,
     ])
     expect([0, 50].map((paying) => priceCentsPerDay(paying, true))).toEqual([0, 0])
+  })
+})
+
+describe('the end of a pass', () => {
+  const NOW = 1_800_000_000_000
+  const endAfter = (before: number | undefined, event: (typeof PASS_EVENTS)[keyof typeof PASS_EVENTS]) => {
+    switch (event.kind) {
+      case 'paid':
+        return { untilMs: endAfterPaidDays(before, NOW, event.days), days: event.days }
+      case 'free': {
+        const { untilMs, creditedDays } = endAfterFreeDays(before, NOW, event.days, NOW + event.freeMs)
+        return { untilMs, days: creditedDays }
+      }
+      case 'taken_back': {
+        const decision = endAfterTakenBackDays(before, NOW, event.days)
+        return decision.kind === 'moves' ? { untilMs: decision.untilMs, days: -event.days } : decision.kind
+      }
+    }
+  }
+
+  it.each(PASS_EVENT_NAMES)('comes when the table says once %s', (event) => {
+    const found = END_NAMES.map((name) => {
+      const after = endAfter(endAt(name, NOW), PASS_EVENTS[event])
+      return [name, after === 'used_up' ? 'used up' : describeEnd(after.untilMs, NOW, after.days)]
+    })
+    expect(Object.fromEntries(found)).toEqual(PASS_CASES[event])
+  })
+
+  it('may be less than a day ago after days were taken back, and no more', () => {
+    expect(endAfterTakenBackDays(NOW + 2 * DAY + 1, NOW, 3)).toEqual({
+      kind: 'moves',
+      untilMs: NOW - DAY + 1,
+    })
+    expect(endAfterTakenBackDays(NOW + 2 * DAY, NOW, 3)).toEqual({ kind: 'used_up' })
+  })
+})
+
+describe('of a payment that is taken back', () => {
+  const coins = (text: string) => parseAmount(text, 'xno')
+  const ordered: PassInvoice = {
+    ...{ _id: 'inv_1', agent_id: 'agt_1', at: 1, coin: 'xno', days: 3, price_usd_cents: 300, rate: '1' },
+    ...{ rate_source: 'test', rate_at: 1, address: 'nano_1', address_index: 1, expires_at: 2, lapsed: false },
+    ...{ amount_raw: String(coins('3')), received_raw: '0', carried_raw: '0', moved_raw: '0', unspent: '0' },
+    ...{ credited_days: 0, version: 0 },
+  }
+
+  /** The invoice as its store would have it after a change. */
+  function changed(
+    { has_remainder: _had, open: _was, ...rest }: PassInvoice,
+    fields: MoneyFields,
+  ): PassInvoice {
+    const { has_remainder: hasRemainder, open: _is, ...money } = fields
+    return { ...rest, ...money, ...(hasRemainder === true ? { has_remainder: true } : {}) }
+  }
+
+  /** The invoice, and the payments with what they bought, before one of them is taken back. */
+  function before({ payments, after }: TakenBackCase) {
+    let invoice = ordered
+    const settled = payments.map((amount, index) => {
+      const amountRaw = coins(amount)
+      const spent = computeMoneySpent(invoice, { source: `pay_${index}`, at: 1, amountRaw })
+      invoice = changed(invoice, spent.fields)
+      const [credited_days, price_raw] = [spent.addedDays, String(spent.priceRaw)]
+      return { amount_raw: String(amountRaw), credited_days, price_raw }
+    })
+    if (after === 'lapse') {
+      const lapsed = { ...invoice, lapsed: true }
+      invoice = changed(lapsed, computeMoneySpent(lapsed, { source: 'inv_1/lapse', at: 2 }).fields)
+    }
+    if (after === 'next invoice') invoice = changed(invoice, carryRemainder(invoice).fields)
+    return { invoice, settled }
+  }
+
+  it.each(Object.entries(TAKEN_BACK_CASES).filter(([, { after }]) => after !== 'use'))(
+    '%s, there stands what the table says',
+    (_name, one) => {
+      const { invoice, settled } = before(one)
+      const takeBack = () => {
+        const payment = settled[one.taken] ?? { amount_raw: '0' }
+        const { lostDays, fields } = computeMoneyTakenBack(invoice, payment, { source: 'pay/undone', at: 3 })
+        const received = Number((BigInt(fields.received_raw ?? 0) * 10n) / coins('1')) / 10
+        return `${lostDays} days less: ${fields.credited_days} days for ${received}`
+      }
+      if (one.comes.includes('days less')) expect(takeBack()).toBe(one.comes)
+      else expect(takeBack).toThrow(new Refusal('wrong_state', one.comes))
+    },
+  )
+
+  it('what it had left over leaves the books with it', () => {
+    const { invoice, settled } = before({ payments: ['3.5'], taken: 0, comes: '' })
+    const { lines } = computeMoneyTakenBack(invoice, settled[0] ?? { amount_raw: '0' }, {
+      source: 'u',
+      at: 3,
+    })
+    expect(lines.map(({ _id, from, to, amount_raw: raw, at }) => [_id, from, to, raw, at])).toEqual([
+      ['u/sold', 'sold', 'invoice:inv_1', String(coins('3')), 3],
+      ['u/left', 'remainder:agt_1', 'invoice:inv_1', String(coins('0.5')), 3],
+    ])
+  })
+
+  it('moves its rest into the next invoice, once', () => {
+    const { invoice } = before({ payments: ['3.5'], taken: 0, comes: '' })
+    const { fields, remainder } = carryRemainder(invoice)
+    expect(remainder).toBe(coins('0.5'))
+    expect(fields).toEqual({ moved_raw: String(coins('0.5')), unspent: '0', has_remainder: false })
+    expect(carryRemainder(changed(invoice, fields)).remainder).toBe(0n)
   })
 })

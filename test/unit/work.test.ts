@@ -2,16 +2,13 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { MAX_BATCH_NONCES } from '../../shared/platform/limits.ts'
 import { createCountedNonceCache, setLastPage } from '../../shared/passes/counted-nonces.ts'
+import { applyBatches, partitionNonces, verifyBatches } from '../../shared/passes/work-steps.ts'
 import {
-  countShares,
-  applyBatches,
   decodeOutcomes,
   encodeOutcomes,
-  partitionNonces,
   REJECTIONS,
   submissionView,
   submitBody,
-  verifyBatches,
   viewWorkOrder,
   workOrderTtlDays,
   workStatusAt,
@@ -30,18 +27,26 @@ describe('shares on an order', () => {
         fc.integer({ min: 1, max: 6 }),
         fc.array(fc.integer({ min: 0, max: 12 }), { maxLength: 20 }),
         (perDay, days, batches) => {
-          const order = {
-            shares_accepted: 0,
-            shares_required: perDay * days,
-            shares_per_day: perDay,
-            credited_days: 0,
+          let order: WorkOrderRecord = {
+            ...{ _id: 'wrk_1', agent_id: 'agt_1', at: 0, difficulty_bits: 8, prefix: '', expires_at: 0 },
+            ...{ days, shares_per_day: perDay, shares_required: perDay * days },
+            ...{ shares_accepted: 0, credited_days: 0 },
           }
-          for (const fresh of batches) {
-            const { counted, completedDays } = countShares(order, fresh)
-            expect(counted).toBe(Math.min(fresh, order.shares_required - order.shares_accepted))
-            expect(completedDays).toBeGreaterThanOrEqual(0)
-            order.shares_accepted += counted
-            order.credited_days += completedDays
+          const counted = new Set<string>()
+          for (const [index, fresh] of batches.entries()) {
+            const nonces = Array.from({ length: fresh }, (_, place) => `${index}x${place}`)
+            const batch: BatchRecord = {
+              ...{ _id: `bat_${index}`, order_id: 'wrk_1', at_ms: 0, state: 'waiting' },
+              ...{ nonces, count: fresh },
+            }
+            const { update } = verifyBatches(order, [batch], [nonces], counted)
+            const counting = Math.min(fresh, order.shares_required - order.shares_accepted)
+            expect(update?.page.nonces ?? []).toHaveLength(counting)
+            if (update === undefined) continue
+            expect(update.set.shares_accepted).toBe(order.shares_accepted + counting)
+            expect(update.completedDays).toBe(update.set.credited_days - order.credited_days)
+            expect(update.completedDays).toBeGreaterThanOrEqual(0)
+            order = { ...order, ...update.set }
             expect(order.credited_days).toBe(Math.floor(order.shares_accepted / perDay))
           }
           const all = batches.reduce((sum, fresh) => sum + fresh, 0)
@@ -102,7 +107,7 @@ describe('batches of one order, verified together', () => {
   })
 
   it('tell weak, repeated and superfluous nonces apart', () => {
-    const { results, newlyCounted, completedDays } = applyBatches(
+    const { results, newlyCounted } = applyBatches(
       order(4, 1),
       [batch('a', 'weak', 'old'), batch('a', 'b', 'c', 'd')],
       [
@@ -127,7 +132,7 @@ describe('batches of one order, verified together', () => {
         ],
       },
     ])
-    expect([newlyCounted, completedDays]).toEqual([['a', 'b', 'c'], 2])
+    expect(newlyCounted).toEqual(['a', 'b', 'c'])
     // An order that is full tells what it has counted before from what came too late.
     const { results: later } = applyBatches(
       order(2, 2),
@@ -161,16 +166,19 @@ describe('batches of one order, verified together', () => {
     const batches = [waiting('bat_1', 'old'), waiting('bat_2', 'new', 'weak')]
     const verified = verifyBatches(before, batches, [['old'], ['new']], new Set(['old']))
     expect(verified).toEqual({
-      before,
       batches: [
         { _id: 'bat_1', count: 1, accepted: 0, outcomes: '1d' },
         { _id: 'bat_2', count: 2, accepted: 1, outcomes: '1a1i' },
       ],
-      page: { order_id: 'wrk_1', number: 4, batch_ids: ['bat_2'], nonces: ['new'] },
-      completedDays: 1,
+      update: {
+        before,
+        set: { shares_accepted: 2, credited_days: 1, share_pages: 4, last_batch: 'bat_2' },
+        page: { order_id: 'wrk_1', number: 4, batch_ids: ['bat_2'], nonces: ['new'] },
+        completedDays: 1,
+      },
     })
     const nothing = verifyBatches(before, [waiting('bat_3', 'old')], [['old']], new Set(['old']))
-    expect([nothing.page, nothing.batches[0]?.outcomes]).toEqual([undefined, '1d'])
+    expect(nothing).toEqual({ batches: [{ _id: 'bat_3', count: 1, accepted: 0, outcomes: '1d' }] })
   })
 })
 
