@@ -202,11 +202,12 @@ async function notePayoutState(ctx: Context, payout: StoredPayout, to: PayoutSta
     } else await touchOrder(ctx, order, 'payout_returned', session)
     const isFrozen = order.status === 'disputed' && order.disputed_by === 'chain'
     await ctx.payouts.setFrozen(order._id, isFrozen, session)
-  } else if (isSellers) {
-    // A seller has several payouts only if its order was decided more than once.
+  } else if (isSellers && (order.status === 'released' || order.status === 'disputed')) {
+    // A seller has several payouts only if its order was decided more than once; of two that arrive at the same
+    // moment, one sees the other, since both write the order.
     const isWhole = order.decided_version === undefined || (await isSellerPaid(ctx, order, session))
     if (order.status === 'released' && isWhole) await markPaidOut(ctx, order, session)
-    else if (order.status === 'disputed') await touchOrder(ctx, order, 'payout_arrived', session)
+    else await touchOrder(ctx, order, 'payout_arrived', session)
   }
 }
 

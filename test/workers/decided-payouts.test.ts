@@ -7,6 +7,7 @@ import type { NanoContext } from '../../shared/money/coins/nano/nano-gateway.ts'
 import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { markPaidByHand, undoPaidByHand } from '../../shared/money/payout-service.ts'
 import type { Session } from '../../shared/platform/database.ts'
+import { coinFindings } from '../../shared/operation/coin-findings.ts'
 import { newTx } from '../support/coins.ts'
 import { checkMarket } from '../support/market.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
@@ -69,6 +70,23 @@ describe('what a decision owes', () => {
     venue.advance(HOLD_MS / 2)
     await sendNano(venue.ctx)
     expect([arrived(order)[0], await statusOf(order)]).toEqual([SHARE, 'paid_out'])
+  })
+
+  it('is no finding while it waits, and is due from the end of that on', async () => {
+    const order = await disputedOrder()
+    const [hour, ctx] = [3_600_000, holding()]
+    await decideDispute({ ...ctx, config: { ...ctx.config, disputeHoldMs: 2 * hour } }, order._id, 'release')
+    const found = async () =>
+      (await coinFindings.read(venue.ctx)).flatMap((finding) =>
+        finding?.kind.startsWith('payout') === true ? [finding.kind] : [],
+      )
+    expect(await found()).toEqual([])
+    venue.advance(2 * hour)
+    expect(await found()).toEqual([])
+    venue.advance(hour + 1_000)
+    expect(await found()).toEqual(['payout_due'])
+    await sendNano(venue.ctx)
+    expect(arrived(order)[0]).toBe(SHARE)
   })
 
   it('is sent at once if no minutes are set', async () => {
