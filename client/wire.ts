@@ -909,6 +909,8 @@ export type Order = {
   accept_by: number | null
   /** Unix seconds */
   disputed_at: number | null
+  /** only if the operator split a dispute: the seller has this percentage of the price without the fee, the venue of fee_raw, both rounded down, and the buyer the rest */
+  split_percent?: number
   /** chain: a settled payment was taken back by a reorganisation, or a transaction that nobody has accounted for may have paid a side */
   disputed_by: 'buyer' | 'chain' | null
   /** when it was last released, refunded or expired */
@@ -1042,6 +1044,8 @@ export type OrderSummary = {
   accept_by: number | null
   /** Unix seconds */
   disputed_at: number | null
+  /** only if the operator split a dispute: the seller has this percentage of the price without the fee, the venue of fee_raw, both rounded down, and the buyer the rest */
+  split_percent?: number
   /** chain: a settled payment was taken back by a reorganisation, or a transaction that nobody has accounted for may have paid a side */
   disputed_by: 'buyer' | 'chain' | null
   /** when it was last released, refunded or expired */

@@ -1,11 +1,12 @@
 import { usageError } from '../../client/command/command-error.ts'
 import { flagOption, textOption } from '../../client/command/verb.ts'
-import { formatTime, toOneLine, indent } from '../../client/command/format.ts'
+import { formatDuration, formatTime, toOneLine, indent } from '../../client/command/format.ts'
 import type { Context } from '../../shared/context.ts'
 import type { Session } from '../../shared/platform/database.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { LIST_LIMIT } from '../../shared/platform/limits.ts'
-import { decideDispute, DISPUTE_OUTCOMES } from '../../shared/market/dispute-service.ts'
+import { DISPUTE_OUTCOMES, type Ruling } from '../../shared/market/dispute-rules.ts'
+import { decideDispute, undoDecision } from '../../shared/market/dispute-service.ts'
 import { sumAmounts, type OrderRecord } from '../../shared/market/order.ts'
 import { forgetRefundAddress, storeRefundAddress } from '../../shared/market/order-service.ts'
 import { COIN_FACTS } from '../../shared/money/coin-facts.ts'
@@ -20,7 +21,8 @@ import {
   undoPaidByHand,
 } from '../../shared/money/payout-service.ts'
 import { findSuspects } from '../../shared/money/suspects.ts'
-import { nowSeconds } from '../../shared/platform/time.ts'
+import { omitUndefined } from '../../shared/platform/omit-undefined.ts'
+import { nowSeconds, SECOND_MS } from '../../shared/platform/time.ts'
 import { filterPaysTo, findWhatPaid, lookUpTransaction, requireTxHash } from './look-up.ts'
 import { rehearseIf } from './rehearse.ts'
 import { formatAmountOf, showDone } from './output.ts'
@@ -82,40 +84,94 @@ export const marketVerbs: readonly OperatorVerb[] = [
     name: 'disputes',
     words: [],
     options: limitOption(),
-    help: 'Orders that wait for your decision, the longest first, with what their buyers say',
+    help: 'Orders that wait for your decision, the longest first, with what their buyers say, and what your last decisions are about to send',
     changes: false,
     run: ({ ctx, options }) => listDisputes(ctx, limitOf(options)),
   }),
   defineOperatorVerb({
     name: 'dispute',
-    words: ['ORDER_ID', 'OUTCOME'],
-    options: {},
-    help: 'Decide a disputed order: OUTCOME is release (for the seller) or refund (for the buyer)',
+    words: ['ORDER_ID', '[OUTCOME]', '[PERCENT]'],
+    options: {
+      undo: flagOption(
+        'take your decision back, while nothing of it is signed or paid: it is disputed again',
+      ),
+    },
+    help: 'Decide a disputed order: OUTCOME is release (for the seller), refund (for the buyer) or split (the seller gets PERCENT of what a release gives, the buyer the rest)',
     changes: true,
-    async run({ ctx, words: [orderId, outcome], dryRun }) {
-      const known = DISPUTE_OUTCOMES.find((name) => name === outcome)
-      if (known === undefined)
-        throw usageError(`OUTCOME expected ${DISPUTE_OUTCOMES.join(' or ')}, got ${JSON.stringify(outcome)}.`)
-      const decided = await decideDispute(rehearseIf(dryRun, ctx), orderId, known)
-      const { order, sellerRaw, buyerRaw, feeRaw, writtenOffRaw } = decided
-      const show = (raw: bigint): string => formatAmount(raw, order.coin)
-      return showDone(
-        {
-          order_id: order._id,
-          status: order.status,
-          currency: order.coin,
-          seller: show(sellerRaw),
-          buyer: show(buyerRaw),
-          fee: show(feeRaw),
-          ...(writtenOffRaw === 0n ? {} : { written_off: show(writtenOffRaw) }),
-          ledger_entry: 'dispute_outcome',
-        },
-        dryRun,
-        (await holdWhatWasPaid(ctx, order, dryRun)).join('\n') || undefined,
-      )
+    async run({ ctx, words: [orderId, outcome, percent], options: { undo }, dryRun }) {
+      if (!undo) return decideOrder(ctx, orderId, parseRuling(outcome, percent), dryRun)
+      if (outcome !== undefined) throw usageError('"dispute" takes ORDER_ID OUTCOME, or ORDER_ID --undo.')
+      return undoOrder(ctx, orderId, dryRun)
     },
   }),
 ]
+
+/** Parses the words OUTCOME and PERCENT. @throws CommandError if they are none */
+function parseRuling(outcome: string | undefined, percent: string | undefined): Ruling {
+  if (outcome === 'split') {
+    if (percent === undefined || !/^[1-9]\d?$/.test(percent))
+      throw usageError(
+        `PERCENT expected a whole number from 1 to 99 after split, got ${JSON.stringify(percent ?? '')}.`,
+      )
+    return { percent: Number(percent) }
+  }
+  const known = DISPUTE_OUTCOMES.find((name) => name === outcome)
+  if (known === undefined || percent !== undefined)
+    throw usageError(
+      `OUTCOME expected ${DISPUTE_OUTCOMES.join(', ')} or split PERCENT, got ${JSON.stringify([outcome, percent].join(' ').trim())}.`,
+    )
+  return known
+}
+
+/** Decides a disputed order. @throws Refusal as decideDispute() */
+async function decideOrder(
+  ctx: Context,
+  orderId: string,
+  ruling: Ruling,
+  dryRun: boolean,
+): Promise<VerbOutput> {
+  const decided = await decideDispute(rehearseIf(dryRun, ctx), orderId, ruling)
+  const { order, sellerRaw, buyerRaw, feeRaw, writtenOffRaw } = decided
+  const show = (raw: bigint): string => formatAmount(raw, order.coin)
+  const notes = await holdWhatWasPaid(ctx, order, dryRun)
+  if (ctx.config.disputeHoldMs > 0)
+    notes.push(
+      `What is owed by this is not sent for ${formatDuration(ctx.config.disputeHoldMs / SECOND_MS)}; "dispute ${order._id} --undo" takes it back.`,
+    )
+  return showDone(
+    {
+      order_id: order._id,
+      status: order.status,
+      currency: order.coin,
+      ...omitUndefined({ split_percent: order.split_percent }),
+      seller: show(sellerRaw),
+      buyer: show(buyerRaw),
+      fee: show(feeRaw),
+      ...(writtenOffRaw === 0n ? {} : { written_off: show(writtenOffRaw) }),
+      ledger_entry: 'dispute_outcome',
+    },
+    dryRun,
+    notes.join('\n') || undefined,
+  )
+}
+
+/** Takes the decision of an order back. @throws Refusal as undoDecision() */
+async function undoOrder(ctx: Context, orderId: string, dryRun: boolean): Promise<VerbOutput> {
+  const { order, withdrawn } = await undoDecision(rehearseIf(dryRun, ctx), orderId)
+  const sumTo = (agentId: string): string =>
+    formatAmount(sumAmounts(withdrawn.filter(({ agent_id: id }) => id === agentId)), order.coin)
+  return showDone(
+    {
+      order_id: order._id,
+      status: order.status,
+      currency: order.coin,
+      seller_no_longer_owed: sumTo(order.seller_id),
+      buyer_no_longer_owed: sumTo(order.buyer_id),
+      ledger_entry: 'dispute_outcome',
+    },
+    dryRun,
+  )
+}
 
 /**
  * Holds what a decided order owes and a transaction that the database did not know may have paid.
@@ -456,6 +512,8 @@ interface PayoutList {
   suspects: ReadonlyMap<string, string>
   /** Coins of which there are more payouts than were read. */
   cut: Coin[]
+  /** When they were read, in Unix seconds. */
+  at: number
 }
 
 /** What is owed, by payee. @param limit of payouts that cannot be paid now, per coin */
@@ -495,26 +553,27 @@ async function readPayouts(ctx: Context, all: boolean, limit: number): Promise<P
   const waiting = new Set<string>()
   const suspects = new Map<string, string>()
   const cut: Coin[] = []
+  const at = nowSeconds(ctx)
   for (const coin of COINS) {
     const sendable = await readSendable(ctx, coin)
     const ready = new Set(sendable.payouts.map(({ _id }) => _id))
     const due = new Set(sendable.due.map(({ _id }) => _id))
     // Read whole: a part of them would give a wrong sum for their payee.
     const payouts: PayoutRecord[] = []
-    for await (const payout of ctx.payouts.walkSendable(coin)) payouts.push(payout)
+    for await (const payout of ctx.payouts.walkSendable(coin, at)) payouts.push(payout)
     for (const { _id } of payouts) if (!ready.has(_id) && !sendable.suspects.has(_id)) waiting.add(_id)
     for (const [id, { tx }] of sendable.suspects) suspects.set(id, tx)
     const others: PayoutRecord[] = []
     for (const state of states)
       if (others.length <= limit)
-        others.push(...(await ctx.payouts.listUnsendable(coin, state, limit + 1 - others.length)))
+        others.push(...(await ctx.payouts.listUnsendable(coin, state, at, limit + 1 - others.length)))
     if (others.length > limit) cut.push(coin)
     payouts.push(...others.slice(0, limit))
     for (const [address, toAddress] of Map.groupBy(payouts, (payout) => payout.address ?? null)) {
       const payable = toAddress.filter(
         (payout) =>
           payout.state === 'owed' &&
-          holdsOf(payout).every(({ why }) => why === 'no_address') &&
+          holdsOf(payout, at).every(({ why }) => why === 'no_address') &&
           !waiting.has(payout._id) &&
           !suspects.has(payout._id),
       )
@@ -524,11 +583,11 @@ async function readPayouts(ctx: Context, all: boolean, limit: number): Promise<P
   }
   // The sort is stable: what cannot be paid stays behind what can.
   payees.sort((left, right) => Number(right.isDue) - Number(left.isDue))
-  return { payees, waiting, suspects, cut }
+  return { payees, waiting, suspects, cut, at }
 }
 
 /** A payout as `--json` shows it. */
-function viewPayout(payout: PayoutRecord, { waiting, suspects }: PayoutList): object {
+function viewPayout(payout: PayoutRecord, { waiting, suspects, at }: PayoutList): object {
   return {
     payout_id: payout._id,
     agent_id: payout.agent_id,
@@ -539,6 +598,7 @@ function viewPayout(payout: PayoutRecord, { waiting, suspects }: PayoutList): ob
     frozen: isHeld(payout, 'disputed'),
     waits_for_chain: waiting.has(payout._id),
     to_self: isHeld(payout, 'own_address'),
+    decided_until: decidedUntil(payout, at) ?? null,
     may_be_paid_by: suspects.get(payout._id) ?? null,
     asked_at: payout.asked_at ?? null,
     tx_hash: payout.tx ?? null,
@@ -546,10 +606,16 @@ function viewPayout(payout: PayoutRecord, { waiting, suspects }: PayoutList): ob
   }
 }
 
+/** Until when a payout is not sent because its order was just decided; undefined if it is not kept back for that. */
+const decidedUntil = (payout: PayoutRecord, at: number): number | undefined =>
+  payout.state === 'owed' && holdsOf(payout, at).some(({ why }) => why === 'decided')
+    ? payout.decided?.until
+    : undefined
+
 /** A payee and its payouts, a line each. */
 function formatPayee(
   { currency, address, payouts, payableRaw, isDue }: Payee,
-  { waiting, suspects }: PayoutList,
+  { waiting, suspects, at }: PayoutList,
 ): string {
   const head = `${address ?? '(no address named yet)'}  ${formatAmount(payableRaw, currency)} ${currency} to pay${isDue ? '' : ', not due'}`
   const lines = payouts.map((payout) => {
@@ -557,6 +623,9 @@ function formatPayee(
     if (isHeld(payout, 'disputed')) states.push('frozen')
     if (waiting.has(payout._id)) states.push('waits until the chain shows what you recorded')
     if (isHeld(payout, 'own_address')) states.push("to an address of the venue's own")
+    const until = decidedUntil(payout, at)
+    if (until !== undefined)
+      states.push(`waits until ${formatTime(until)} because its order was just decided`)
     const suspect = suspects.get(payout._id)
     if (suspect !== undefined) states.push(`perhaps paid by ${suspect}: reconcile ${currency} --dry-run`)
     return `${payout._id}  ${formatAmountOf(payout)}  ${states.join(', ')}  ${payout.agent_id}  ${payout.order_id ?? ''}  since ${formatTime(payout.at)}`
@@ -567,6 +636,11 @@ function formatPayee(
 async function listDisputes(ctx: Context, limit: number): Promise<VerbOutput> {
   const orders = await ctx.orders.listDisputed(limit)
   const paid = await Promise.all(orders.map((order) => listPaidSides(ctx, order)))
+  const decided = await listDecided(ctx, limit)
+  const lines = [
+    ...orders.map((order, place) => formatDisputed(order, paid[place] ?? [])),
+    ...decided.map(formatDecided),
+  ]
   return {
     answer: {
       ok: true,
@@ -575,13 +649,37 @@ async function listDisputes(ctx: Context, limit: number): Promise<VerbOutput> {
         may_have_paid: (paid[place] ?? []).map(({ side, send }) => ({ side, tx_hash: send.tx })),
       })),
       count: orders.length,
+      decided: decided.map(({ orderId, coin, sumRaw, until }) => ({
+        order_id: orderId,
+        currency: coin,
+        amount: formatAmount(sumRaw, coin),
+        decided_until: until,
+      })),
     },
-    text:
-      orders.length === 0
-        ? 'No disputes.'
-        : orders.map((order, place) => formatDisputed(order, paid[place] ?? [])).join('\n'),
+    text: lines.length === 0 ? 'No disputes.' : lines.join('\n'),
   }
 }
+
+/** An order that was just decided: what is owed by that, and until when it is not sent. */
+interface Decided {
+  orderId: string
+  coin: Coin
+  sumRaw: bigint
+  until: number
+}
+
+/** Lists the orders whose payouts wait after a decision, the next to be sent first. @param limit of payouts */
+async function listDecided(ctx: Context, limit: number): Promise<Decided[]> {
+  const payouts = await ctx.payouts.listDecided(nowSeconds(ctx), limit)
+  return [...Map.groupBy(payouts, ({ order_id: id = '' }) => id)].flatMap(([orderId, ofOrder]) => {
+    const [{ coin, decided } = {}] = ofOrder
+    if (coin === undefined || decided === undefined) return []
+    return [{ orderId, coin, sumRaw: sumAmounts(ofOrder), until: decided.until }]
+  })
+}
+
+const formatDecided = ({ orderId, coin, sumRaw, until }: Decided): string =>
+  `${orderId}  decided: ${formatAmount(sumRaw, coin)} ${coin} is not sent before ${formatTime(until)}; "dispute ${orderId} --undo" takes it back`
 
 function viewDisputed(order: OrderRecord): object {
   return {

@@ -185,7 +185,7 @@ async function readUndecided(ctx: Context, coin: Coin) {
 async function listOpen(ctx: Context, coin: Coin): Promise<string> {
   const [sends, held] = await Promise.all([
     ctx.payouts.listUnexplained(coin),
-    ctx.payouts.listUnsendable(coin, 'held', 200),
+    ctx.payouts.listUnsendable(coin, 'held', nowSeconds(ctx), 200),
   ])
   if (sends.length === 0 && held.length === 0) return 'nothing waits for you'
   const lines: string[] = []

@@ -180,9 +180,10 @@ const payouts: StatusSection = {
   title: 'Payouts',
   async read(ctx) {
     await ctx.database.whenReady()
-    const [counted, unpaid, keptBack] = await Promise.all([
+    const [counted, unpaid, decided, keptBack] = await Promise.all([
       ctx.payouts.countByState(),
       ctx.payouts.sumUnpaid(),
+      ctx.payouts.countDecided(nowSeconds(ctx)),
       Promise.all(
         COINS.map(async (coin) => {
           const unseen = await ctx.invoices.listUnshownOrders(coin)
@@ -198,12 +199,14 @@ const payouts: StatusSection = {
       if (toSelf > 0)
         lines.push(`${coin}: ${toSelf} ARE TO AN ADDRESS OF THE VENUE'S OWN, pay them elsewhere`)
     }
+    if (decided > 0) lines.push(`wait for some minutes after your decision ${decided}, see "disputes"`)
     if (counted.length > 0) lines.push(`not paid yet: ${formatSums(unpaid)}`)
     return {
       answer: {
         counts: counted.map(({ coin, state, count }) => ({ currency: coin, state, count })),
         unpaid_raw: Object.fromEntries(COINS.map((coin) => [coin, String(unpaid[coin])])),
         waits_for_chain: Object.fromEntries(keptBack.map(({ coin, waitsForChain }) => [coin, waitsForChain])),
+        decided,
         to_self: Object.fromEntries(keptBack.map(({ coin, toSelf }) => [coin, toSelf])),
       },
       lines,

@@ -298,7 +298,7 @@ function networkRows(config: Config): Row[] {
     row(
       'Disputes',
       'the operator alone decides, without a deadline and without appeal',
-      'If a reorganisation of the chain takes a settled payment away, the order is disputed too, and what is owed for it and not signed yet is frozen.',
+      'If a reorganisation of the chain takes a settled payment away, the order is disputed too, and what is owed for it and not signed yet is frozen. A decision may give each side a part, and the operator can take it back while nothing of it is signed or paid.',
     ),
     row(
       'Rotation and bans',

@@ -395,7 +395,7 @@ const ENTRIES: Record<EntryKind, ReturnType<typeof entry>> = {
     ),
   ),
   fee: entry(
-    'the venue took its fee of a released order, or returned it because the order was refunded after all',
+    'the venue took its fee of a released order, or returned it, in whole or in part, because the operator decided otherwise after all',
   ),
   dispute: entry(
     'a buyer disputed a delivery, or a reorganisation of the chain took a settled payment of an order away',
@@ -406,7 +406,7 @@ const ENTRIES: Record<EntryKind, ReturnType<typeof entry>> = {
     ),
   ),
   dispute_outcome: entry(
-    'the operator decided a dispute; `written_off_raw` is what the chain had taken back and nobody is owed any more',
+    'the operator decided a dispute, for one side or for both with `split_percent`, or took that decision back (step `dispute_undone`); `written_off_raw` is what the chain had taken back and nobody is owed any more',
   ),
   payout: entry(
     'a sum became owed to a payee, or its payout took a step',

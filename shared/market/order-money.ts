@@ -80,6 +80,13 @@ export async function disputeByChain(
   await ctx.payouts.setFrozen(order._id, true, session)
 }
 
+/** Whether all that the seller is owed has arrived, or was paid by hand. */
+export async function isSellerPaid(ctx: Context, order: OrderRecord, session: Session): Promise<boolean> {
+  const payouts = await ctx.payouts.listByOrder(order._id, session)
+  const own = payouts.filter(({ agent_id: id, state }) => id === order.seller_id && state !== 'withdrawn')
+  return own.length > 0 && own.every(({ state }) => state === 'confirmed' || state === 'manual')
+}
+
 /** Stores that the seller has its payout, in the transaction that read the order. */
 export async function markPaidOut(ctx: Context, order: OrderRecord, session: Session): Promise<void> {
   const at = nowSeconds(ctx)

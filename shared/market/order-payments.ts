@@ -7,11 +7,18 @@ import type { PayoutState, StoredPayout } from '../money/payout.ts'
 import type { OrderPurpose, Outcome } from '../money/purpose.ts'
 import { nowSeconds } from '../platform/time.ts'
 import { enqueueDeadline } from './order-deadlines.ts'
-import { disputeByChain, markPaidOut, netReceivedRaw, paidUpdate, unpaidChange } from './order-money.ts'
+import {
+  disputeByChain,
+  isSellerPaid,
+  markPaidOut,
+  netReceivedRaw,
+  paidUpdate,
+  unpaidChange,
+} from './order-money.ts'
 import { disputeSuspected, listDisputedAt, resumeCleared } from './order-suspicions.ts'
 import { payoutFor, type OrderUpdate } from './order-rules.ts'
 import { readPayouts, replaceOpenPayouts, storeUpdate } from './order-updates.ts'
-import { stepChange, type OrderChange, type OrderRecord } from './order.ts'
+import { feeShare, sellerShare, stepChange, type OrderChange, type OrderRecord } from './order.ts'
 
 /**
  * What the market does when a payment or a payout of an order changes, in the transaction that changes it.
@@ -97,12 +104,12 @@ async function undoPayment(ctx: Context, invoice: InvoiceRecord, session: Sessio
       ? await unpaidChange(ctx, order, invoice, at)
       : { step: 'payment', at }
   const { buyer } = await readPayouts(ctx, order, session)
-  const keptRaw = isCovered && !isGivenBack ? priceRaw : 0n
+  const keptRaw = isCovered && !isGivenBack ? sellerShare(order) + feeShare(order) : 0n
   if (receivedRaw - keptRaw < buyer.sentRaw) throw paidTooMuch()
   if (order.status === 'disputed') return storeUpdate(ctx, order, { change }, session)
   let buyerRaw = 0n
   if (isGivenBack) buyerRaw = receivedRaw
-  else if (isCovered && order.status !== 'awaiting_payment') buyerRaw = receivedRaw - priceRaw
+  else if (isCovered && order.status !== 'awaiting_payment') buyerRaw = receivedRaw - keptRaw
   if (buyerRaw < buyer.sentRaw) throw paidTooMuch()
   const due = { raw: buyerRaw, reason: 'undone', at }
   const payouts = await replaceOpenPayouts(ctx, order, 'buyer', buyer, due, session)
@@ -195,9 +202,12 @@ async function notePayoutState(ctx: Context, payout: StoredPayout, to: PayoutSta
     } else await touchOrder(ctx, order, 'payout_returned', session)
     const isFrozen = order.status === 'disputed' && order.disputed_by === 'chain'
     await ctx.payouts.setFrozen(order._id, isFrozen, session)
-  } else if (isSellers) {
-    if (order.status === 'released') await markPaidOut(ctx, order, session)
-    else if (order.status === 'disputed') await touchOrder(ctx, order, 'payout_arrived', session)
+  } else if (isSellers && (order.status === 'released' || order.status === 'disputed')) {
+    // A seller has several payouts only if its order was decided more than once; of two that arrive at the same
+    // moment, one sees the other, since both write the order.
+    const isWhole = order.decided_version === undefined || (await isSellerPaid(ctx, order, session))
+    if (order.status === 'released' && isWhole) await markPaidOut(ctx, order, session)
+    else await touchOrder(ctx, order, 'payout_arrived', session)
   }
 }
 

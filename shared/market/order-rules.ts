@@ -6,7 +6,7 @@ import { newPayout } from '../money/payout-service.ts'
 import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { OUTAGE_GRACE_MS } from './market-terms.ts'
 import { deadlineStep, ORDER_STEPS, stepObstacle } from './order-states.ts'
-import { addSignature, feeEntries, orderEntry, sellerShare, stepChange } from './order.ts'
+import { addSignature, feeEntries, feeShare, orderEntry, sellerShare, stepChange } from './order.ts'
 import type { OrderChange, OrderRecord } from './order.ts'
 import type { OutageRecord } from './outage-store.ts'
 
@@ -81,7 +81,7 @@ export function releaseUpdate(
     change: stepChange(order, step, at, {
       set: { ...set, closed_at: at, fee_taken: true },
       unset: ['due_at'],
-      entries: feeEntries(order, at, 'taken'),
+      entries: feeEntries(order, at, feeShare(order)),
     }),
     payouts: [payoutFor(order, 'seller', step, sellerShare(order), at)],
   }

@@ -133,6 +133,18 @@ export const ORDER_STEPS = {
     actor: 'operator',
     text: 'The operator decides for the buyer.',
   },
+  dispute_split: {
+    from: ['disputed'],
+    to: 'released',
+    actor: 'operator',
+    text: 'The operator decides for both: the seller is owed split_percent of what a release gives, the venue has the same part of its fee, both rounded down, and the buyer is owed the rest of the price.',
+  },
+  dispute_undone: {
+    from: ['released', 'refunded'],
+    to: 'disputed',
+    actor: 'operator',
+    text: 'The operator takes its decision back, of which nothing was signed or paid: what it owed is withdrawn, and the fee returned.',
+  },
   paid_out: {
     from: ['released'],
     to: 'paid_out',

@@ -5,11 +5,18 @@ import type { InvoiceRecord } from '../money/invoice.ts'
 import { ANYWHERE, type UnexplainedSend } from '../money/payout.ts'
 import { nowSeconds } from '../platform/time.ts'
 import { enqueueDeadline } from './order-deadlines.ts'
-import { disputeByChain, markPaidOut, netReceivedRaw, paidUpdate, unpaidChange } from './order-money.ts'
+import {
+  disputeByChain,
+  isSellerPaid,
+  markPaidOut,
+  netReceivedRaw,
+  paidUpdate,
+  unpaidChange,
+} from './order-money.ts'
 import { stepRule } from './order-states.ts'
 import { type OrderUpdate } from './order-rules.ts'
 import { readPayouts, replaceOpenPayouts, storeUpdate } from './order-updates.ts'
-import { stepChange, type OrderChange, type OrderRecord } from './order.ts'
+import { feeShare, sellerShare, stepChange, type OrderChange, type OrderRecord } from './order.ts'
 
 /*
  * A transaction that the database did not know, as after a restore, may have paid a side of an order. Such an
@@ -156,9 +163,11 @@ async function resumedUpdate(
       })
       return { change, payouts: await owe(receivedRaw - priceRaw) }
     }
-    case 'released':
+    case 'released': {
       if (receivedRaw < priceRaw) return undefined
-      return { change: stepChange(order, 'resumed_released', at), payouts: await owe(receivedRaw - priceRaw) }
+      const buyerRaw = receivedRaw - sellerShare(order) - feeShare(order)
+      return { change: stepChange(order, 'resumed_released', at), payouts: await owe(buyerRaw) }
+    }
     case 'refunded':
       return { change: stepChange(order, 'resumed_refunded', at), payouts: await owe(receivedRaw) }
     case 'expired':
@@ -171,10 +180,5 @@ async function resumedUpdate(
 /** Notes that the seller of a released order was paid while that was disputed. */
 async function notePaidSeller(ctx: Context, orderId: string, session: Session): Promise<void> {
   const order = await ctx.orders.find(orderId, session)
-  if (order === undefined) return
-  const payouts = await ctx.payouts.listByOrder(orderId, session)
-  const isPaid = payouts.some(
-    ({ agent_id: id, state }) => id === order.seller_id && (state === 'confirmed' || state === 'manual'),
-  )
-  if (isPaid) await markPaidOut(ctx, order, session)
+  if (order !== undefined && (await isSellerPaid(ctx, order, session))) await markPaidOut(ctx, order, session)
 }

@@ -1,6 +1,7 @@
 import type { Context } from '../context.ts'
 import { change } from '../platform/change.ts'
 import type { Session } from '../platform/database.ts'
+import { omitUndefined } from '../platform/omit-undefined.ts'
 import type { PayoutRecord } from '../money/payout.ts'
 import { withdrawPayout } from '../money/payout-service.ts'
 import { payoutFor, type OrderUpdate, type Side } from './order-rules.ts'
@@ -76,7 +77,8 @@ export async function readPayouts(
 }
 
 /**
- * Withdraws a side's open payouts if they do not bring what it was sent to `due.raw`.
+ * Withdraws a side's open payouts if they do not bring what it was sent to `due.raw`. What takes the place of a
+ * decision's payout is that decision's too.
  *
  * @returns the payout that the caller has to store in their place, if there has to be one
  */
@@ -85,11 +87,13 @@ export async function replaceOpenPayouts(
   order: OrderRecord,
   side: Side,
   { open, sentRaw }: SidePayouts,
-  due: { raw: bigint; reason: string; at: number },
+  due: { raw: bigint; reason: string; at: number; decided?: PayoutRecord['decided'] },
   session: Session,
 ): Promise<PayoutRecord[]> {
   const openRaw = due.raw - sentRaw
   if (openRaw === sumAmounts(open)) return []
   for (const payout of open) await withdrawPayout(ctx, payout._id, session)
-  return openRaw > 0n ? [payoutFor(order, side, due.reason, openRaw, due.at)] : []
+  if (openRaw <= 0n) return []
+  const decided = due.decided ?? open.findLast((payout) => payout.decided !== undefined)?.decided
+  return [{ ...payoutFor(order, side, due.reason, openRaw, due.at), ...omitUndefined({ decided }) }]
 }

@@ -5,6 +5,7 @@ import { invoiceView, viewInvoice, type InvoiceRecord } from '../money/invoice.t
 import { isHeld } from '../money/payout-steps.ts'
 import { PAYOUT_STATES, type PayoutRecord } from '../money/payout.ts'
 import { usdFromCents } from '../passes/pass.ts'
+import { omitUndefined } from '../platform/omit-undefined.ts'
 import { countView, hex, idField, idView, notBlank, unixTime } from '../platform/schema.ts'
 import { text, textOfBytes } from '../platform/schema.ts'
 import { MAX_ADDRESS_LENGTH, MAX_DELIVERY_BYTES, MAX_REASON_LENGTH } from './market-terms.ts'
@@ -82,6 +83,12 @@ export const orderSummaryView = z
     delivered_at: unixTime().nullable(),
     accept_by: unixTime().nullable(),
     disputed_at: unixTime().nullable(),
+    split_percent: z
+      .int()
+      .optional()
+      .describe(
+        'only if the operator split a dispute: the seller has this percentage of the price without the fee, the venue of fee_raw, both rounded down, and the buyer the rest',
+      ),
     disputed_by: z
       .enum(['buyer', 'chain'])
       .nullable()
@@ -234,6 +241,7 @@ export function viewOrderSummary(
     delivered_at: order.delivered_at ?? null,
     accept_by: order.accept_by ?? null,
     disputed_at: order.disputed_at ?? null,
+    ...omitUndefined({ split_percent: order.split_percent }),
     disputed_by: order.disputed_by ?? null,
     closed_at: order.closed_at ?? null,
     undelivered: order.undelivered === true,

@@ -90,6 +90,10 @@ export const orderFields = {
   /** How late the service acted on the last deadline, in milliseconds. */
   late_ms: maybe.number,
   fee_taken: maybe.flag,
+  /** Of a split dispute: the seller has this percentage of its share, the venue of its fee, the buyer the rest. */
+  split_percent: maybe.number,
+  /** The version that the operator's decision of a dispute gave it; names the payouts of that decision. */
+  decided_version: maybe.number,
   /** Signatures of the two sides on their steps, in the order of the steps. */
   signatures: maybe.list(nested(signatureFields)),
   /** Taken back by the chain and given up by a decision: no longer counted as received. */
@@ -184,33 +188,49 @@ export function forgiveDust(order: OrderRecord, receivedRaw: bigint): OrderRecor
 /** The fields that forgiveDust() may lower. */
 export const priceFields = ({ amount_raw, fee_raw }: OrderRecord) => ({ amount_raw, fee_raw })
 
-/** The price without the fee, in the smallest unit. */
-export const sellerShare = (order: Pick<OrderRecord, 'amount_raw' | 'fee_raw'>): bigint =>
-  BigInt(order.amount_raw) - BigInt(order.fee_raw)
+type Price = Pick<OrderRecord, 'amount_raw' | 'fee_raw' | 'split_percent'>
 
-/** Makes the ledger entry of a fee that is taken, or returned by a refund after all; none for a fee of 0. */
-export function feeEntries(order: OrderRecord, at: number, step: 'taken' | 'returned'): PendingEntry[] {
-  if (BigInt(order.fee_raw) === 0n) return []
-  return [orderEntry(order, step, at, { coin: order.coin, amount_raw: order.fee_raw }, 'fee')]
+/** A split rounds down for the seller and for the venue, so that the buyer has the rest to the last unit. */
+const partOf = (raw: bigint, { split_percent: percent = 100 }: Price): bigint =>
+  (raw * BigInt(percent)) / 100n
+
+/** What the seller has of the price of a released order, in the smallest unit: all without the fee, or its part. */
+export const sellerShare = (order: Price): bigint =>
+  partOf(BigInt(order.amount_raw) - BigInt(order.fee_raw), order)
+
+/** What the venue has of the price of a released order, in the smallest unit. */
+export const feeShare = (order: Price): bigint => partOf(BigInt(order.fee_raw), order)
+
+/**
+ * Makes the ledger entry of a fee that is taken, or returned by another decision.
+ *
+ * @param raw what the venue has more than before, in the smallest unit; if it has less, that is returned
+ * @returns no entry for 0
+ */
+export function feeEntries(order: OrderRecord, at: number, raw: bigint): PendingEntry[] {
+  if (raw === 0n) return []
+  const [step, amountRaw] = raw > 0n ? (['taken', raw] as const) : (['returned', -raw] as const)
+  return [orderEntry(order, step, at, { coin: order.coin, amount_raw: String(amountRaw) }, 'fee')]
 }
+
+/** What the venue has taken of an order, in the smallest unit. */
+export const takenFee = (order: OrderRecord): bigint => (order.fee_taken === true ? feeShare(order) : 0n)
 
 /** Makes the journal lines of a change of `before`: new payouts, the fee, what is written off. */
 export function journalLinesOf(
   before: OrderRecord,
-  { at, set = {}, unset = [] }: OrderChange,
+  change: OrderChange,
   payouts: readonly PayoutRecord[] = [],
 ): JournalLine[] {
+  const { at } = change
+  const after = applyChange(before, change)
   const account = `order:${before._id}` as const
   const about = { coin: before.coin, at, ids: { order_id: before._id } }
-  const wasFeeTaken = before.fee_taken === true
-  const isFeeTaken = set.fee_taken === true || (wasFeeTaken && !unset.includes('fee_taken'))
-  const feeBefore = wasFeeTaken ? BigInt(before.fee_raw) : 0n
-  const feeAfter = isFeeTaken ? BigInt(set.fee_raw ?? before.fee_raw) : 0n
-  const writtenOff = BigInt(set.written_off_raw ?? before.written_off_raw) - BigInt(before.written_off_raw)
+  const writtenOff = BigInt(after.written_off_raw) - BigInt(before.written_off_raw)
   const version = before.version + 1
   return [
     ...payouts.flatMap((payout) => payoutLine(payout, 'owed', at)),
-    ...move(`${before._id}/fee/${version}`, account, 'fee', feeAfter - feeBefore, about),
+    ...move(`${before._id}/fee/${version}`, account, 'fee', takenFee(after) - takenFee(before), about),
     ...move(`${before._id}/written_off/${version}`, account, 'lost', writtenOff, about),
   ]
 }

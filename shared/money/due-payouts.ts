@@ -38,7 +38,7 @@ export interface GroupBounds {
  */
 export async function readSendable(ctx: Context, coin: Coin, isAsked = false) {
   const walked: PayoutRecord[] = []
-  for await (const payout of ctx.payouts.walkSendable(coin, isAsked)) walked.push(payout)
+  for await (const payout of ctx.payouts.walkSendable(coin, nowSeconds(ctx), isAsked)) walked.push(payout)
   // Read after them: the payment behind a payout is on record no later than the payout is.
   const unshown = new Set(await ctx.invoices.listUnshownOrders(coin))
   const shown = walked.filter(({ order_id: orderId }) => orderId === undefined || !unshown.has(orderId))
@@ -57,6 +57,9 @@ export async function readSendable(ctx: Context, coin: Coin, isAsked = false) {
     (payeesOf(payout).some((payee) => sumTo(payee) >= minRaw) && sumTo(payout.address ?? '') >= leastRaw)
   return { payouts, due: payouts.filter(isDue), suspects }
 }
+
+/** Since when a payout that may be sent has been owed without a hold of a decision; Unix seconds. */
+export const sendableSince = ({ at, decided }: PayoutRecord): number => Math.max(at, decided?.until ?? at)
 
 /**
  * Groups the due payouts by address, the group with the oldest payout first, and marks them as due: if only a

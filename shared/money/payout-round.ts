@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { SECOND_MS } from '../platform/time.ts'
+import { nowSeconds, SECOND_MS } from '../platform/time.ts'
 import { COIN_UNITS, formatAmount, parseAmount, type Coin } from './coin.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 import { isStopped, runWalletRound } from './coin-round.ts'
@@ -14,7 +14,8 @@ const LISTED_FOR_MS = 5 * SECOND_MS
 /** Sends the payouts of a coin that are due, or with PAYOUTS=manual those that the operator asked for. */
 export async function payoutRound(ctx: Context, driver: CoinDriver): Promise<void> {
   if (await isStopped(ctx, driver.coin)) return
-  const isSending = ctx.config.payouts === 'automatic' || (await ctx.payouts.hasAsked(driver.coin))
+  const isSending =
+    ctx.config.payouts === 'automatic' || (await ctx.payouts.hasAsked(driver.coin, nowSeconds(ctx)))
   if (!isSending && !(await driver.isUnderWay())) return
   await runWalletRound(ctx, driver.coin, () => driver.pay(nextDue(ctx, driver)))
 }

@@ -490,11 +490,13 @@ async function requireNotUsedUp(
 export async function markPartPaid(ctx: Context, payoutId: string, tx: string, paidRaw: bigint) {
   const whole = await ctx.payouts.find(payoutId)
   if (whole?.order_id === undefined || whole.address === undefined) return undefined
-  const { source, coin, agent_id: agentId, order_id: orderId, address } = whole
+  const { source, coin, agent_id: agentId, order_id: orderId, address, decided } = whole
   const at = nowSeconds(ctx)
   const [attempt, wholeRaw] = [newStepId(), BigInt(whole.amount_raw)]
-  const split = (name: string, amountRaw: bigint) =>
-    newPayout({ source: `${source}/${name}`, coin, agentId, orderId, amountRaw, address, at })
+  const split = (name: string, amountRaw: bigint) => ({
+    ...newPayout({ source: `${source}/${name}`, coin, agentId, orderId, amountRaw, address, at }),
+    ...omitUndefined({ decided }),
+  })
   const [part, rest] = [split('part', paidRaw), split('rest', wholeRaw - paidRaw)]
   return ctx.database.transaction(async (session) => {
     const [now] = await ctx.payouts.findMany([payoutId], session)

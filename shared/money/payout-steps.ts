@@ -9,29 +9,40 @@ import type { PayoutState, StoredPayout } from './payout.ts'
  */
 
 /** Why a payout that is owed isn't sent. */
-export const HOLD_REASONS = ['no_address', 'disputed', 'may_be_paid', 'own_address'] as const
+export const HOLD_REASONS = ['no_address', 'disputed', 'may_be_paid', 'own_address', 'decided'] as const
 export type HoldReason = (typeof HOLD_REASONS)[number]
+/** A hold that somebody has to end; that of a decision ends by itself. */
+type LastingReason = Exclude<HoldReason, 'decided'>
 
 export interface Hold {
   why: HoldReason
   /**
-   * The order that has no address or is disputed, the send (an id of ours, or a transaction) that may have paid
+   * The order that has no address, is disputed or was decided, the send (an id of ours, or a transaction) that may have paid
    * it, the address of the venue's own. Undefined if a payout for no order has no address.
    */
   ref: string | undefined
 }
 
-type Holdable = Pick<StoredPayout, 'order_id' | 'address' | 'frozen' | 'held_by' | 'to_self'>
+type Holdable = Pick<StoredPayout, 'order_id' | 'address' | 'frozen' | 'held_by' | 'to_self' | 'decided'>
 
-/** Lists why a payout isn't sent if it is owed; the list is empty if it may be sent. */
-export function holdsOf({
+/**
+ * Lists why a payout isn't sent at a time (Unix seconds) if it is owed then; the list is empty if it may be
+ * sent.
+ */
+export function holdsOf(payout: Holdable, at: number): Hold[] {
+  const { order_id: ref, decided } = payout
+  const holds: Hold[] = lastingHolds(payout)
+  return decided !== undefined && decided.until > at ? [...holds, { why: 'decided', ref }] : holds
+}
+
+function lastingHolds({
   order_id: orderId,
   address,
   frozen,
   held_by: heldBy,
   to_self: toSelf,
-}: Holdable): Hold[] {
-  const holds: Hold[] = []
+}: Holdable): (Hold & { why: LastingReason })[] {
+  const holds: ReturnType<typeof lastingHolds> = []
   if (address === undefined) holds.push({ why: 'no_address', ref: orderId })
   if (frozen === true) holds.push({ why: 'disputed', ref: orderId })
   if (heldBy !== undefined) holds.push({ why: 'may_be_paid', ref: heldBy })
@@ -39,8 +50,8 @@ export function holdsOf({
   return holds
 }
 
-export const isHeld = (payout: Holdable, why: HoldReason): boolean =>
-  holdsOf(payout).some((hold) => hold.why === why)
+export const isHeld = (payout: Holdable, why: LastingReason): boolean =>
+  lastingHolds(payout).some((hold) => hold.why === why)
 
 export interface PayoutStepRule {
   from: readonly StoredPayout['state'][]
@@ -104,7 +115,7 @@ export const PAYOUT_STEPS = {
     from: ['owed'],
     to: 'withdrawn',
     unless: [],
-    text: 'The operator decided the order otherwise.',
+    text: 'The operator decided the order otherwise, or took the decision back.',
   },
 } as const satisfies Record<string, PayoutStepRule>
 
@@ -131,6 +142,8 @@ export interface PayoutCondition {
   state: StoredPayout['state']
   transferId?: string
   unless: readonly HoldReason[]
+  /** When it is decided, in Unix seconds: a hold may be over by then. */
+  at: number
 }
 
 export interface PayoutUpdate {
@@ -168,14 +181,14 @@ export function decidePayout(
   const transferId = payout.state === 'in_transfer' ? payout.transfer_id : undefined
   const about = 'transferId' in event ? event.transferId : undefined
   if (transferId !== about) return { kind: 'stays', because: 'transfer' }
-  const hold = holdsOf(payout).find(({ why }) => unless.includes(why))
+  const hold = holdsOf(payout, at).find(({ why }) => unless.includes(why))
   if (hold !== undefined) return { kind: 'stays', because: hold.why }
   const isCleared = event.step === 'cleared' && event.of.length === (payout.cleared_of ?? []).length
   if (isCleared && !isHeld(payout, 'may_be_paid')) return { kind: 'stays', because: 'not_held' }
   const { set = {}, unset = [], told, line, ...details } = effectOf(event)
   return {
     kind: 'moves',
-    condition: { state: payout.state, ...omitUndefined({ transferId }), unless },
+    condition: { state: payout.state, ...omitUndefined({ transferId }), unless, at },
     set: { ...set, state: to, changed_at: at },
     unset,
     told,

@@ -21,6 +21,7 @@ payoutSchema.index({ agent_id: 1, state: 1, _id: -1 })
 payoutSchema.index({ coin: 1, asked_at: 1 }, only({ state: 'owed', asked_at: some }, 'asked'))
 payoutSchema.index({ order_id: 1, agent_id: 1, _id: -1 }, only({ order_id: some }))
 payoutSchema.index({ transfer_id: 1 }, only({ transfer_id: some }))
+payoutSchema.index({ 'decided.until': 1 }, only({ state: 'owed', 'decided.until': some }, 'decided'))
 indexMarks(payoutSchema)
 payoutSchema.index(...PENDING_INDEX)
 
@@ -45,23 +46,27 @@ const LASTING = { isLasting: true, sort: { _id: 1 } } as const
 /** A primary that is cut off from the others steps down by then. */
 const SURELY_WITHIN_MS = 15 * SECOND_MS
 
-/** The filter for payouts that a reason doesn't hold; it says the same as holdsOf(). */
+/** Filters for payouts that a reason doesn't hold at a time (Unix seconds); they say the same as holdsOf(). */
 const NOT_HELD = {
-  no_address: { address: some },
-  disputed: { frozen: none },
-  may_be_paid: { held_by: none },
-  own_address: { to_self: none },
-} as const satisfies Record<HoldReason, object>
+  no_address: () => ({ address: some }),
+  disputed: () => ({ frozen: none }),
+  may_be_paid: () => ({ held_by: none }),
+  own_address: () => ({ to_self: none }),
+  decided: (at) => ({ 'decided.until': { $not: { $gt: at } } }),
+} as const satisfies Record<HoldReason, (at: number) => object>
 
 /** The filter for payouts that are as a decision found them. */
-const filterOf = ({ state, transferId, unless }: PayoutCondition) => ({
+const filterOf = ({ state, transferId, unless, at }: PayoutCondition) => ({
   state,
   ...(transferId === undefined ? {} : { transfer_id: transferId }),
-  ...Object.fromEntries(unless.flatMap((why) => Object.entries(NOT_HELD[why]))),
+  ...Object.fromEntries(unless.flatMap((why) => Object.entries(NOT_HELD[why](at)))),
 })
 
-/** Filter of payouts that may be sent. */
-const SENDABLE = filterOf({ state: 'owed', unless: HOLD_REASONS })
+/** Filter of payouts that may be sent at a time (Unix seconds). */
+const sendableAt = (at: number) => filterOf({ state: 'owed', unless: HOLD_REASONS, at })
+
+/** Filter of payouts that a decision keeps back at a time (Unix seconds). */
+const decidedAt = (at: number) => ({ state: 'owed' as const, 'decided.until': { $gt: at } })
 
 /** A payout may leave its transfer between the reads of both, but hardly each time. */
 const MAX_READS = 5
@@ -131,14 +136,21 @@ export function createPayoutStore(connection: Connection) {
     async listByOrder(orderId: string, session?: Session): Promise<PayoutRecord[]> {
       return withTransfers(await payouts.all({ order_id: orderId }, { session, sort: { _id: 1 } }), session)
     },
-    /** Payouts in a state, the oldest first; for `owed` only those that walkSendable() leaves out. */
-    async listUnsendable(coin: Coin, state: PayoutState, limit: number): Promise<PayoutRecord[]> {
-      const filter = { coin, ...(await unsendable(coin, state)) }
+    /** Payouts in a state, the oldest first; for `owed` only those that walkSendable() leaves out then. */
+    async listUnsendable(coin: Coin, state: PayoutState, at: number, limit: number): Promise<PayoutRecord[]> {
+      const filter = { coin, ...(await unsendable(coin, state, at)) }
       return withTransfers(await payouts.all(filter, { fields: { pending: 0 }, sort: { _id: 1 }, limit }))
     },
-    /** Payouts that may be sent, by address; with `isAsked` only those that the operator asked for. */
-    walkSendable(coin: Coin, isAsked = false): AsyncIterable<PayoutRecord> {
-      const filter = { coin, ...SENDABLE, ...(isAsked ? { asked_at: some } : {}) }
+    /** Payouts that aren't sent yet because their orders were just decided, the next to be sent first. */
+    listDecided: (at: number, limit: number) =>
+      payouts.all(decidedAt(at), { fields: { pending: 0 }, sort: { 'decided.until': 1 }, limit }),
+    countDecided: (at: number): Promise<number> => payouts.model.countDocuments(decidedAt(at)).exec(),
+    /**
+     * Payouts that may be sent at a time (Unix seconds), by address; with `isAsked` only those that the operator
+     * asked for.
+     */
+    walkSendable(coin: Coin, at: number, isAsked = false): AsyncIterable<PayoutRecord> {
+      const filter = { coin, ...sendableAt(at), ...(isAsked ? { asked_at: some } : {}) }
       return payouts.model
         .find(filter, { pending: 0 })
         .sort({ address: 1, _id: 1 })
@@ -152,8 +164,8 @@ export function createPayoutStore(connection: Connection) {
     markToSelf: (ids: readonly string[]) =>
       payouts.changeAll({ ...idIn(ids), state: 'owed', to_self: none }, { $set: { to_self: true } }),
     /** Whether the operator asked for a payout that may be sent. */
-    async hasAsked(coin: Coin): Promise<boolean> {
-      return (await payouts.model.exists({ coin, ...SENDABLE, asked_at: some })) !== null
+    async hasAsked(coin: Coin, at: number): Promise<boolean> {
+      return (await payouts.model.exists({ coin, ...sendableAt(at), asked_at: some })) !== null
     },
     /** How many owed payouts are not sent: for these orders, and to an address of the venue's own. */
     async countKeptBack(coin: Coin, orderIds: readonly string[]) {
@@ -204,6 +216,13 @@ export function createPayoutStore(connection: Connection) {
       const update = isFrozen ? { $set: { frozen: true as const } } : { $unset: { frozen: 1 as const } }
       return payouts.changeAll({ order_id: orderId, state: 'owed' }, update, session)
     },
+    /** Ends that an order's payouts are frozen, as the operator's decision of its dispute does. */
+    free: (orderId: string, decided: StoredPayout['decided'], session: Session) =>
+      payouts.changeAll(
+        { order_id: orderId, state: 'owed', frozen: some },
+        { $unset: { frozen: 1 as const }, $set: { decided } },
+        session,
+      ),
     /** Stores what was decided of a payout. @throws Overtaken, with nothing stored, if that no longer stands */
     async move(
       payout: Payee,
@@ -317,10 +336,13 @@ export function createPayoutStore(connection: Connection) {
   }
 
   /** The filter of listUnsendable(). */
-  async function unsendable(coin: Coin, state: PayoutState) {
+  async function unsendable(coin: Coin, state: PayoutState, at: number) {
     if (state === 'manual' || state === 'withdrawn') return { state }
-    if (state === 'owed')
-      return { state, held_by: none, $or: [{ address: none }, { frozen: some }, { to_self: some }] }
+    if (state === 'owed') {
+      const isDecided = { 'decided.until': { $gt: at } }
+      const holds = [{ address: none }, { frozen: some }, { to_self: some }, isDecided]
+      return { state, held_by: none, $or: holds }
+    }
     const carrying = await transfers.all({ coin, state, 'payout_ids.0': some }, { fields: { payout_ids: 1 } })
     const ids = carrying.flatMap(({ payout_ids: carried }) => carried)
     const carried = { ...idIn(ids), state: 'in_transfer' as const }

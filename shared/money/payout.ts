@@ -24,6 +24,11 @@ export const payoutFields = {
   state: textOf<'owed' | 'in_transfer' | 'manual' | 'withdrawn'>(),
   /** Not to be sent while set: a payment behind it was taken back, or the operator looks at it. */
   frozen: maybe.flag,
+  /**
+   * The operator's decision of a dispute that owes it, or that freed it: the order's version after that, and
+   * until when (Unix seconds) it isn't sent, so that the decision can be taken back.
+   */
+  decided: maybe.nested({ version: number, until: number }),
   /** While owed, and then it isn't sent: the unexplained transfer, or the operator's `tx`, that may have paid it. */
   held_by: maybe.text,
   /** Transfers that may have paid it and did not, as the operator said: they hold it no more. */

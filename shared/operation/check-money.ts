@@ -210,7 +210,8 @@ function expectedBalances({
     if (isPaid(invoice) || invoice.lapsed) move(account, remainder, leftRaw)
   }
   for (const order of orders) {
-    if (order.fee_taken === true) move(`order:${order._id}`, 'fee', order.fee_raw)
+    const { fee_raw: feeRaw, split_percent: percent = 100 } = order
+    if (order.fee_taken === true) move(`order:${order._id}`, 'fee', (BigInt(feeRaw) * BigInt(percent)) / 100n)
     move(`order:${order._id}`, 'lost', order.written_off_raw)
   }
   const confirmed = transfers.filter(({ state }) => state === 'confirmed')

@@ -2,7 +2,7 @@ import type { Context } from '../context.ts'
 import { COIN_FACTS } from '../money/coin-facts.ts'
 import { COINS, formatAmount, type Coin } from '../money/coin.ts'
 import type { CoinRecord } from '../money/coin-store.ts'
-import { readSendable } from '../money/due-payouts.ts'
+import { readSendable, sendableSince } from '../money/due-payouts.ts'
 import { isFresh } from '../money/rate.ts'
 import { HOUR_MS, MINUTE_MS, nowSeconds, SECOND_MS } from '../platform/time.ts'
 import { formatGap, OPERATOR, type Finding, type FindingReader } from './finding.ts'
@@ -148,12 +148,12 @@ async function checkTreasury(ctx: Context, record: CoinRecord): Promise<Finding 
 async function checkPayouts(ctx: Context, coin: Coin): Promise<Finding[]> {
   const isAutomatic = ctx.config.payouts === 'automatic'
   const [held, refused, unexplained, { due }] = await Promise.all([
-    ctx.payouts.listUnsendable(coin, 'held', 200),
+    ctx.payouts.listUnsendable(coin, 'held', nowSeconds(ctx), 200),
     ctx.payouts.listTransfers(coin, ['held'], 200),
     ctx.payouts.listUnexplained(coin),
     readSendable(ctx, coin, !isAutomatic),
   ])
-  const dueSince = Math.min(...due.map(({ at }) => at)) // Infinity if none is due
+  const dueSince = Math.min(...due.map(sendableSince)) // Infinity if none is due
   const firstIds = (records: readonly { _id: string }[]): string =>
     records
       .slice(0, 3)

@@ -94,6 +94,7 @@ const VARIABLES = {
   INVOICE_MINUTES: positive('minutes', 525_600),
   PAY_BY_MINUTES: positive('minutes', 525_600),
   ACCEPT_HOURS: positive('hours', 8_760),
+  DISPUTE_HOLD_MINUTES: number('a number of minutes from 0 to 1440', { max: 1_440 }),
   XNO_USD: usd,
   XMR_USD: usd,
   RATE_SOURCES: z
@@ -337,6 +338,8 @@ function toConfig(read: Read) {
     invoiceTtlMs: (read.INVOICE_MINUTES ?? 60) * MINUTE_MS,
     payByMs: (read.PAY_BY_MINUTES ?? 60) * MINUTE_MS,
     acceptMs: (read.ACCEPT_HOURS ?? 72) * HOUR_MS,
+    /** How long what a decision of a dispute owes isn't sent. */
+    disputeHoldMs: (read.DISPUTE_HOLD_MINUTES ?? 10) * MINUTE_MS,
     fixedRates: { xno: read.XNO_USD, xmr: read.XMR_USD },
     rateSources: read.RATE_SOURCES,
     nano: {

@@ -40,7 +40,7 @@ interface Payee {
   address: string | null
   payable: string
   due: boolean
-  payouts: { payout_id: string; state: string; amount: string; frozen: boolean }[]
+  payouts: { payout_id: string; order_id: string | null; state: string; amount: string; frozen: boolean }[]
 }
 const payees = async (...flags: string[]) => (await done('payouts', ...flags))['payees'] as Payee[]
 const released = async () => {
@@ -269,6 +269,49 @@ describe('npm run operator', () => {
     const again = await operator('dispute', returned.id, 'release')
     expect([again.exitCode, again.stderr]).toEqual([1, 'The order is refunded, not disputed.\n'])
     expect((await operator('dispute', 'mkt_none', 'release')).stderr).toContain('no market order')
+  })
+
+  it('splits a dispute, shows until when what was decided is kept back, and takes it back', async () => {
+    const order = await market.delivered()
+    expectStatus(await market.step('dispute', order), 200)
+    const env = { ...operatorEnv(market.ctx.config), DISPUTE_HOLD_MINUTES: '10' }
+    const held = (...argv: string[]) => runCommand(env, argv)
+    const told = await held('dispute', order.id, 'split', '25')
+    expect(told.stdout).toContain(`"dispute ${order.id} --undo" takes it back`)
+    expect(told.stdout).toMatch(/split percent: +25\nseller: +1\nbuyer: +3\.75\nfee: +0\.25\n/)
+    const waiting = `${order.id}  decided: 4.75 xno is not sent before`
+    expect((await held('disputes')).stdout).toContain(waiting)
+    expect(await done('disputes')).toMatchObject({
+      count: 0,
+      decided: expect.arrayContaining([
+        expect.objectContaining({ order_id: order.id, currency: 'xno', amount: '4.75' }),
+      ]) as object[],
+    })
+    expect((await held('payouts')).stdout).toContain('because its order was just decided')
+    const waits = (await payees())
+      .flatMap(({ payouts }) => payouts)
+      .filter(({ order_id: id }) => id === order.id)
+    const kept = { state: 'owed', frozen: false, decided_until: expect.any(Number) as number }
+    expect(waits).toMatchObject([kept, kept])
+    const status = await held('status', '--all', '--wait', '60')
+    expect(status.stdout).toMatch(/wait for some minutes after your decision \d+, see "disputes"/)
+    expect(await done('dispute', order.id, '--undo', '--dry-run')).toMatchObject({
+      ...{ dry_run: true, status: 'disputed' },
+    })
+    expect((await market.read(order)).status).toBe('released')
+    expect(await done('dispute', '--undo', order.id)).toEqual({
+      ...{ ok: true, order_id: order.id, status: 'disputed', currency: 'xno' },
+      ...{ seller_no_longer_owed: '1', buyer_no_longer_owed: '3.75', ledger_entry: 'dispute_outcome' },
+    })
+    expect((await held('disputes')).stdout).not.toContain(waiting)
+    await done('dispute', order.id, 'release')
+    const [payout] = (await market.ctx.payouts.listByOrder(order.id)).filter(({ state }) => state === 'owed')
+    await done('payout-paid', payout?._id ?? '', newTx())
+    const late = await operator('dispute', order.id, '--undo')
+    expect([late.exitCode, late.stderr]).toEqual([
+      1,
+      `The payout ${payout?._id} of this decision is on record as paid by hand; if it was not paid, take that back first: "payout-paid --undo ${payout?._id}".\n`,
+    ])
   })
 
   it("gives MIN_PAYOUT's due to an agent over all of its addresses, and to an address over all of its agents", async () => {

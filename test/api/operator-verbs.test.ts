@@ -13,6 +13,7 @@ import { noteRunning } from '../../scripts/embedded/running.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { openGate } from '../harness/testbed/gate.ts'
 import { startPool, type Pool } from '../../workers/pool.ts'
+import { decideDispute } from '../../shared/market/dispute-service.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { openContext } from '../../shared/context.ts'
 import { keepHeartbeat } from '../../shared/operation/heartbeat.ts'
@@ -156,6 +157,13 @@ async function disputedOrder(): Promise<string> {
   return order.id
 }
 
+/** The id of an order whose dispute is decided. */
+async function decidedOrder(): Promise<string> {
+  const id = await disputedOrder()
+  await decideDispute(service.ctx, id, 'refund')
+  return id
+}
+
 /**
  * All that is stored, but what the running service keeps saying of itself: that it serves, and that the coins
  * are watched.
@@ -240,7 +248,12 @@ describe('npm run operator', () => {
     [['reports', '--dry-run'], 'takes no --dry-run'],
     [['accept-proposal', 'clm_x', 'many'], 'DAYS expected a whole number'],
     [['seal', '7'], '--adopt SEQ HASH'],
-    [['dispute', 'mkt_x', 'split'], 'OUTCOME expected release or refund'],
+    [['dispute', 'mkt_x', 'halve'], 'OUTCOME expected release, refund or split PERCENT'],
+    [['dispute', 'mkt_x', 'release', '40'], 'OUTCOME expected release, refund or split PERCENT'],
+    [['dispute', 'mkt_x', 'split'], 'PERCENT expected a whole number from 1 to 99'],
+    [['dispute', 'mkt_x', 'split', '100'], 'PERCENT expected a whole number from 1 to 99'],
+    [['dispute', 'mkt_x', 'split', '1.5'], 'PERCENT expected a whole number from 1 to 99'],
+    [['dispute', 'mkt_x', 'release', '--undo'], 'ORDER_ID OUTCOME, or ORDER_ID --undo'],
     [['payout-paid', 'out_x', 'beef'], '64 hex characters'],
     [['seal', '--adopt', '7', 'beef'], '64 lower-case hex'],
   ])('refuses %j as not understood, with exit code 2 and nothing on stdout', async (argv, sentence) => {
@@ -293,6 +306,8 @@ describe('npm run operator', () => {
       ['payout-paid', await owedPayout(), 'ab'.repeat(32)],
       ['pay', (await market()).seller.id],
       ['dispute', await disputedOrder(), 'release'],
+      ['dispute', await disputedOrder(), 'split', '40'],
+      ['dispute', await decidedOrder(), '--undo'],
       ['reconcile', 'xno'],
       ['resume', '--all'],
       ['retry', 'make-seal'],

@@ -2,12 +2,14 @@ import fs from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { requestPassInvoice } from '../../shared/passes/pass-purchase.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
-import { decideDispute, type DisputeOutcome } from '../../shared/market/dispute-service.ts'
+import { type DisputeOutcome } from '../../shared/market/dispute-rules.ts'
+import { decideDispute } from '../../shared/market/dispute-service.ts'
 import { makeOffer } from '../../shared/market/offer-service.ts'
 import type { OrderRecord } from '../../shared/market/order.ts'
 import { placeOrder } from '../../shared/market/order-placing.ts'
 import { acceptDelivery, deliverOrder, disputeOrder } from '../../shared/market/order-service.ts'
 import { readConfig } from '../../shared/platform/config.ts'
+import { nowSeconds } from '../../shared/platform/time.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { newAddressGiver } from '../../shared/money/coin-store.ts'
@@ -139,7 +141,7 @@ async function play(seed: number): Promise<void> {
       const undecided = await Promise.all(
         sends.map(async (send) => ({ tx: send.tx, ...(await listUndecided(venue.ctx, send)) })),
       )
-      const held = await venue.ctx.payouts.listUnsendable('xno', 'held', 200)
+      const held = await venue.ctx.payouts.listUnsendable('xno', 'held', nowSeconds(venue.ctx), 200)
       if (undecided.length === 0 && held.length === 0) return
       const steps: (() => Promise<unknown>)[] = []
       for (const { tx, orderIds } of undecided) {

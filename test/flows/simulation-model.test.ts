@@ -124,6 +124,7 @@ function createCalls(random: Random) {
     pick([
       () => ({ n: operand() }),
       () => ({ n: { [pick(['$gt', '$gte', '$lt', '$lte', '$ne', '$eq'])]: operand() } }),
+      () => ({ [pick(['n', 'list.n'])]: { $not: { [pick(['$gt', '$lte'])]: below(4) } } }),
       () => ({ n: { [pick(['$in', '$nin'])]: [operand(), operand()] } }),
       () => ({ [pick(['n', 'list', 'k', 'list.0', 'list.to'])]: { $exists: chance(0.5) } }),
       () => ({ 'list.to': pick(['x', { $gt: 'x' }, { $in: ['y', 'z'] }, { $ne: 'x' }]) }),

@@ -3,7 +3,8 @@ import fc from 'fast-check'
 import type { Context } from '../../shared/context.ts'
 import type { Session } from '../../shared/platform/database.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
-import { decideDispute, type DisputeOutcome } from '../../shared/market/dispute-service.ts'
+import type { Ruling } from '../../shared/market/dispute-rules.ts'
+import { decideDispute, undoDecision } from '../../shared/market/dispute-service.ts'
 import { OUTAGE_GAP_MS, OUTAGE_GRACE_MS } from '../../shared/market/market-terms.ts'
 import { makeOffer } from '../../shared/market/offer-service.ts'
 import { actOnDeadline } from '../../shared/market/order-deadlines.ts'
@@ -67,6 +68,8 @@ interface ModelOrder {
   /** Owed to each side: what can still be changed, and what was paid. */
   open: { seller: bigint; buyer: bigint }
   gone: { seller: bigint; buyer: bigint }
+  /** Of what is open, what the operator's last decision owes or freed, and whether a payout of it was paid. */
+  decided?: { seller: bigint; buyer: bigint; isPaid: boolean }
 }
 
 export class MarketModel {
@@ -430,33 +433,60 @@ function raceCommand(place: number): Command {
   })
 }
 
-function decideCommand(place: number, outcome: DisputeOutcome): Command {
-  return command(`${outcome}(#${place})`, async (model, real) => {
+/** Whether it was done; false if it was refused. */
+const isDone = (work: Promise<unknown>): Promise<boolean> =>
+  work.then(
+    () => true,
+    (error: unknown) => {
+      if (error instanceof Refusal) return false
+      throw error
+    },
+  )
+
+function decideCommand(place: number, ruling: Ruling): Command {
+  return command(`${JSON.stringify(ruling)}(#${place})`, async (model, real) => {
     const order = model.pick(place, 'disputed')
     if (order === undefined) return
-    const isRelease = outcome === 'release'
-    const price = isRelease ? order.amount : 0n
+    const isRelease = ruling !== 'refund'
+    const percent = BigInt(typeof ruling === 'object' ? ruling.percent : isRelease ? 100 : 0)
+    const seller = ((order.amount - order.fee) * percent) / 100n
+    const price = seller + (order.fee * percent) / 100n
     const buyer = most(received(order) - lost(order) - price, order.gone.buyer)
     const writeOff = received(order) - price - buyer
     const isAllowed =
       order.status === 'disputed' &&
-      (isRelease ? received(order) >= order.amount && writeOff >= 0n : order.gone.seller === 0n)
-    const done = await decideDispute(real.ctx, order.id, outcome).then(
-      () => true,
-      (error: unknown) => {
-        if (error instanceof Refusal) return false
-        throw error
-      },
-    )
-    expect(done).toBe(isAllowed)
+      order.gone.seller <= seller &&
+      (!isRelease || (received(order) >= order.amount && writeOff >= 0n))
+    expect(await isDone(decideDispute(real.ctx, order.id, ruling))).toBe(isAllowed)
     if (!isAllowed) return
     order.writtenOff += writeOff
-    order.open = {
-      seller: isRelease ? order.amount - order.fee - order.gone.seller : 0n,
-      buyer: buyer - order.gone.buyer,
-    }
+    const before = order.open
+    order.open = { seller: seller - order.gone.seller, buyer: buyer - order.gone.buyer }
+    const decided = (side: 'seller' | 'buyer'): bigint =>
+      order.disputedByChain || order.open[side] !== before[side] ? order.open[side] : 0n
+    order.decided = { seller: decided('seller'), buyer: decided('buyer'), isPaid: false }
     order.feeTaken = isRelease
-    order.status = isRelease ? (order.gone.seller > 0n ? 'paid_out' : 'released') : 'refunded'
+    order.status = isRelease ? 'released' : 'refunded'
+    if (isRelease && order.open.seller === 0n) order.status = 'paid_out'
+  })
+}
+
+/** The operator takes his last decision back. */
+function undoCommand(place: number): Command {
+  return command(`undo(#${place})`, async (model, real) => {
+    const order = model.pick(place, 'released', 'refunded')
+    if (order === undefined) return
+    const { decided } = order
+    const isAllowed =
+      ['released', 'refunded'].includes(order.status) && decided !== undefined && !decided.isPaid
+    expect(await isDone(undoDecision(real.ctx, order.id))).toBe(isAllowed)
+    if (!isAllowed) return
+    order.open.seller -= decided.seller
+    order.open.buyer -= decided.buyer
+    order.writtenOff = 0n
+    order.feeTaken = false
+    order.status = 'disputed'
+    delete order.decided
   })
 }
 
@@ -480,7 +510,13 @@ function payoutCommand(place: number, side: 'seller' | 'buyer'): Command {
     const amount = BigInt(payout.amount_raw)
     order.open[side] -= amount
     order.gone[side] += amount
-    if (side === 'seller' && order.status === 'released') order.status = 'paid_out'
+    const { decided_version: version } = (await real.ctx.orders.find(order.id)) ?? {}
+    if (order.decided !== undefined && payout.decided?.version === version) {
+      order.decided[side] -= amount
+      order.decided.isPaid = true
+    }
+    if (side === 'seller' && order.status === 'released' && order.open.seller === 0n)
+      order.status = 'paid_out'
   })
 }
 
@@ -674,8 +710,18 @@ export function histories(maxCommands: number): fc.Arbitrary<History> {
       ...weighted(
         3,
         fc
-          .tuple(place(), fc.constantFrom('release', 'refund'))
-          .map(([at, outcome]) => decideCommand(at, outcome)),
+          .tuple(
+            place(),
+            fc.oneof(
+              fc.constantFrom<Ruling>('release', 'refund'),
+              fc.integer({ min: 1, max: 99 }).map((percent) => ({ percent })),
+            ),
+          )
+          .map(([at, ruling]) => decideCommand(at, ruling)),
+      ),
+      ...weighted(
+        2,
+        place().map((at) => undoCommand(at)),
       ),
       ...weighted(
         2,

@@ -322,6 +322,10 @@ interface Money {
   paidOut: bigint
 }
 
+/** What of the seller's share or of the fee remains theirs in a split. */
+const splitPart = ({ split_percent: percent = 100 }: OrderRecord, raw: bigint): bigint =>
+  (raw * BigInt(percent)) / 100n
+
 function readMoney(
   order: OrderRecord,
   payments: readonly PaymentRecord[],
@@ -332,7 +336,7 @@ function readMoney(
   const received = total(payments.filter(({ state }) => state === 'settled')) - BigInt(order.written_off_raw)
   const seller = total(standing.filter(({ agent_id: id }) => id === order.seller_id))
   const buyer = total(standing.filter(({ agent_id: id }) => id === order.buyer_id))
-  const fee = order.fee_taken === true ? BigInt(order.fee_raw) : 0n
+  const fee = order.fee_taken === true ? splitPart(order, BigInt(order.fee_raw)) : 0n
   return {
     received,
     seller,
@@ -373,9 +377,11 @@ function checkOrder(
   const due =
     order.status === 'paid' ? order.deliver_by : order.status === 'delivered' ? order.accept_by : undefined
   expect(order.due_at === due, `due at ${order.due_at}, and its deadline is ${due}`)
-  const sellerPaid = payouts.some(
-    ({ agent_id: id, state }) => id === order.seller_id && (state === 'confirmed' || state === 'manual'),
+  const toSeller = payouts.filter(
+    ({ agent_id: id, state }) => id === order.seller_id && state !== 'withdrawn',
   )
+  const sellerPaid =
+    toSeller.length > 0 && toSeller.every(({ state }) => state === 'confirmed' || state === 'manual')
   switch (order.status) {
     case 'awaiting_payment':
       expect(seller === 0n && buyer === 0n && fee === 0n, 'something was given out before it was paid')
@@ -398,7 +404,7 @@ function checkOrder(
     case 'released':
     case 'paid_out':
       expect(
-        seller === share && fee === BigInt(order.fee_raw),
+        seller === splitPart(order, share) && fee === splitPart(order, BigInt(order.fee_raw)),
         `the seller has ${seller} of ${share}, the venue ${fee}`,
       )
       expect(held === 0n, `nobody is owed ${held}`)

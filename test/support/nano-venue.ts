@@ -104,6 +104,7 @@ export async function openNanoVenue(options: VenueOptions = {}): Promise<NanoVen
     NANO_WS_URL: node.wsUrl,
     NANO_SEED_FILE: seedFile,
     PAYOUTS: 'automatic',
+    DISPUTE_HOLD_MINUTES: '0',
     FREE_UNTIL: 'none',
     ...options.env,
   }

@@ -7,7 +7,7 @@ import type { StoredPayout } from '../../shared/money/payout.ts'
 
 /** A payout as far as its rules look at it. */
 export type Situation = Pick<StoredPayout, 'state'> &
-  Partial<Pick<StoredPayout, 'address' | 'frozen' | 'held_by' | 'to_self' | 'transfer_id' | 'tx'>>
+  Partial<Pick<StoredPayout, 'address' | 'frozen' | 'decided' | 'held_by' | 'to_self' | 'transfer_id' | 'tx'>>
 
 /** Ids in the situations: of the transfer that an event is about, of two others, and of a send. */
 export const IDS = { own: 'trf_own', other: 'trf_other', foreign: 'trf_foreign', send: 'trf_send' } as const
@@ -15,9 +15,18 @@ export const IDS = { own: 'trf_own', other: 'trf_other', foreign: 'trf_foreign',
 /** A state, and what else is said of the payout. */
 export const SITUATIONS = [
   ...(['owed', 'owed, no address', 'owed, frozen', 'owed, held', 'owed, frozen, held'] as const),
-  ...(['owed, to self', 'in_transfer own', 'in_transfer other', 'in_transfer foreign'] as const),
+  ...([
+    'owed, decided',
+    'owed, to self',
+    'in_transfer own',
+    'in_transfer other',
+    'in_transfer foreign',
+  ] as const),
   ...(['in_transfer foreign, frozen', 'manual', 'manual, to self', 'withdrawn'] as const),
 ] as const
+
+/** Far ahead, in Unix seconds. */
+const LATER = 4_000_000_000
 
 /** The payout that is in a situation. */
 export function situation(name: string): Situation {
@@ -27,6 +36,7 @@ export function situation(name: string): Situation {
     state,
     ...(said.includes('no address') ? {} : { address: 'nano_payee' }),
     ...(said.includes('frozen') ? { frozen: true as const } : {}),
+    ...(said.includes('decided') ? { decided: { version: 1, until: LATER } } : {}),
     ...(said.includes('held') ? { held_by: IDS.send } : {}),
     ...(said.includes('to self') ? { to_self: true as const } : {}),
     ...(transfer === undefined ? {} : { transfer_id: IDS[transfer] }),
@@ -36,12 +46,13 @@ export function situation(name: string): Situation {
 
 /** The name of a situation; the inverse of situation(). */
 export function nameOf(payout: Situation, ids: Record<keyof typeof IDS, string> = IDS): string {
-  const { state, address, frozen, held_by, to_self, transfer_id } = payout
+  const { state, address, frozen, decided, held_by, to_self, transfer_id } = payout
   const transfer = Object.entries(ids).find(([, id]) => id === transfer_id)?.[0]
   return [
     transfer === undefined ? state : `${state} ${transfer}`,
     ...(address === undefined ? ['no address'] : []),
     ...(frozen === true ? ['frozen'] : []),
+    ...(decided === undefined ? [] : ['decided']),
     ...(held_by === undefined ? [] : ['held']),
     ...(to_self === true ? ['to self'] : []),
   ].join(', ')
@@ -53,6 +64,7 @@ export const CASES = {
   'a send may have paid it': {
     owed: 'owed, held',
     'owed, no address': 'owed, no address, held',
+    'owed, decided': 'owed, decided, held',
   },
   'the operator says that no send has paid it': {
     'owed, held': 'owed',
@@ -67,12 +79,14 @@ export const CASES = {
     'owed, frozen': 'in_transfer own, frozen',
     'owed, held': 'in_transfer own',
     'owed, frozen, held': 'in_transfer own, frozen',
+    'owed, decided': 'in_transfer own, decided',
     'owed, to self': 'in_transfer own, to self',
   },
   'its transfer is replaced': { 'in_transfer own': 'owed' },
   'it is paid by hand': {
     owed: 'manual',
     'owed, held': 'manual',
+    'owed, decided': 'manual, decided',
     'owed, to self': 'manual, to self',
     'in_transfer foreign': 'manual',
   },
@@ -87,6 +101,7 @@ export const CASES = {
     'owed, frozen': 'withdrawn, frozen',
     'owed, held': 'withdrawn, held',
     'owed, frozen, held': 'withdrawn, frozen, held',
+    'owed, decided': 'withdrawn, decided',
     'owed, to self': 'withdrawn, to self',
   },
 } as const satisfies Record<string, Record<string, string>>

@@ -30,6 +30,7 @@ export const operatorEnv = ({ mongodbUrl, redisUrl, queuePrefix }: Config): Node
   REDIS_URL: redisUrl,
   QUEUE_PREFIX: queuePrefix,
   DATA_DIR: '/nonexistent',
+  DISPUTE_HOLD_MINUTES: '0',
 })
 
 /** Runs a command with --json on the servers of a test, and gives its answer. */
@@ -38,7 +39,7 @@ export async function runVerb(
   argv: readonly string[],
   now?: () => number,
 ): Promise<{ exitCode: number; json: Record<string, unknown> }> {
-  const env = { MONGODB_URL, REDIS_URL, QUEUE_PREFIX, DATA_DIR: '/nonexistent' }
+  const env = { MONGODB_URL, REDIS_URL, QUEUE_PREFIX, DATA_DIR: '/nonexistent', DISPUTE_HOLD_MINUTES: '0' }
   const { exitCode, stdout } = await runCommand(env, [...argv, '--json'], now === undefined ? {} : { now })
   return { exitCode, json: JSON.parse(stdout) as Record<string, unknown> }
 }

@@ -101,6 +101,7 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
     SHARE_BITS: '8',
     SHARES_PER_DAY: '5',
     SWEEP_SECONDS: '1',
+    DISPUTE_HOLD_MINUTES: '0',
     // No test asks a real exchange.
     RATE_SOURCES: ['xno', 'xmr']
       .flatMap((coin) => [9, 10].map((port) => `${coin}=http://127.0.0.1:${port}/#price`))

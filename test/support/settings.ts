@@ -84,6 +84,7 @@ export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> 
   INVOICE_MINUTES: { right: ['60', '0.05'], wrong: ['0', '-1', '525601'] },
   PAY_BY_MINUTES: { right: ['60'], wrong: ['0', 'hour'] },
   ACCEPT_HOURS: { right: ['72', '0.001'], wrong: ['0', '8761'] },
+  DISPUTE_HOLD_MINUTES: { right: ['10', '0', '0.05'], wrong: ['-1', '1441', 'ten'] },
   XNO_USD: { right: ['0.95', '12'], wrong: ['0', '0.00', '-1', '1e3', '$1', '1,5'] },
   XMR_USD: { right: ['160.5'], wrong: ['0', 'free'] },
   RATE_SOURCES: {

@@ -25,11 +25,13 @@ describe('the table of an order', () => {
   })
 
   // holds: rules.market.steps.payment_lost, rules.market.steps.suspected
-  it('lets nothing but a lost payment, a payout that did not arrive or a send that may have paid it lead out of a final state', () => {
+  it('lets nothing but a lost payment, a payout that did not arrive, a send that may have paid it or a decision taken back lead out of a final state', () => {
     for (const status of FINAL)
-      expect(ORDER_STEP_NAMES.filter((step) => stepRule(step).from.includes(status))).toEqual(
-        status === 'paid_out' ? ['payment_lost', 'payout_undone'] : ['payment_lost', 'suspected'],
-      )
+      expect(ORDER_STEP_NAMES.filter((step) => stepRule(step).from.includes(status))).toEqual([
+        'payment_lost',
+        ...(status === 'paid_out' ? ['payout_undone'] : ['suspected']),
+        ...(status === 'refunded' ? ['dispute_undone'] : []),
+      ])
   })
 
   // holds: rules.errors.wrong_state, rules.market.statements.deadlines_are_absolute_times_on_the

@@ -67,7 +67,7 @@ describe('a payout', () => {
 
   it('that was paid in part is withdrawn if it could have been paid by hand as owed', () => {
     const found = SITUATIONS.filter((name) => after(payoutIn(name), { step: 'paid_in_part' }) !== undefined)
-    expect(found).toEqual(['owed', 'owed, held', 'owed, to self'])
+    expect(found).toEqual(['owed', 'owed, held', 'owed, decided', 'owed, to self'])
   })
 
   it('is stored only if it still is as the decision found it', () => {
@@ -79,10 +79,11 @@ describe('a payout', () => {
     expect(conditionOf('owed', { step: 'signed', transfer })).toEqual({
       state: 'owed',
       unless: HOLD_REASONS,
+      at: 200,
     })
     expect(
       conditionOf('in_transfer own', { step: 'returned', transferId: IDS.own, wasConfirmed: false }),
-    ).toEqual({ state: 'in_transfer', transferId: IDS.own, unless: [] })
+    ).toEqual({ state: 'in_transfer', transferId: IDS.own, unless: [], at: 200 })
   })
 
   it.each([
@@ -90,6 +91,7 @@ describe('a payout', () => {
     ['owed, frozen', [{ why: 'disputed', ref: 'mkt_1' }]],
     ['owed, held', [{ why: 'may_be_paid', ref: IDS.send }]],
     ['owed, to self', [{ why: 'own_address', ref: 'nano_payee' }]],
+    ['owed, decided', [{ why: 'decided', ref: 'mkt_1' }]],
     [
       'owed, frozen, held',
       [
@@ -99,11 +101,18 @@ describe('a payout', () => {
     ],
     ['owed', []],
   ])('that is %s says why it is not sent, and because of what', (name, holds) => {
-    expect(holdsOf(payoutIn(name))).toEqual(holds)
+    expect(holdsOf(payoutIn(name), 200)).toEqual(holds)
     const transfer = { _id: IDS.own, tx: TX }
     expect(decidePayout(payoutIn(name), { step: 'signed', transfer }, 200)).toMatchObject(
       holds[0] === undefined ? { kind: 'moves' } : { kind: 'stays', because: holds[0].why },
     )
+  })
+
+  it('of an order that was decided waits until the second that its decision names, and no longer', () => {
+    const payout = payoutIn('owed', { decided: { version: 7, until: 200 } })
+    const event = { step: 'signed', transfer: { _id: IDS.own, tx: TX } } as const
+    expect(decidePayout(payout, event, 199)).toEqual({ kind: 'stays', because: 'decided' })
+    expect(decidePayout(payout, event, 200)).toMatchObject({ kind: 'moves', condition: { at: 200 } })
   })
 
   it('is cleared of a send that it was not held for, once', () => {

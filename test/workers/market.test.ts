@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { decideDispute } from '../../shared/market/dispute-service.ts'
+import { decideDispute, undoDecision } from '../../shared/market/dispute-service.ts'
 import { actOnDeadline } from '../../shared/market/order-deadlines.ts'
 import { DEADLINE_SLACK_MS, OUTAGE_GAP_MS } from '../../shared/market/market-terms.ts'
 import { Overtaken } from '../../shared/platform/database.ts'
@@ -30,6 +30,7 @@ import {
 } from '../support/market.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { FULL } from '../support/full.ts'
+import { atOneMoment, listAllEntries } from '../support/stored.ts'
 
 const HOUR_MS = 3_600_000
 let market: TestMarket
@@ -499,9 +500,9 @@ describe('a payout', () => {
     if (invoice === undefined) throw new Error('the order has no invoice')
     const payouts = {
       ...ctx.payouts,
-      async *walkSendable(coin: 'xno' | 'xmr') {
+      async *walkSendable(coin: 'xno' | 'xmr', at: number) {
         await recordPayment(ctx, foundAt(invoice, { amount: '1' }), 'operator')
-        yield* ctx.payouts.walkSendable(coin)
+        yield* ctx.payouts.walkSendable(coin, at)
       },
     }
     const { payouts: listed } = await readSendable({ ...ctx, payouts }, order.coin)
@@ -791,5 +792,134 @@ describe('the operator decides', () => {
     expect((await stored(order)).fee_taken).toBeUndefined()
     expect((await payoutsOf(order)).find(({ state }) => state === 'owed')?.address).toBe(ADDRESSES.xno)
     await checkMarket(market.ctx)
+  })
+
+  const allEntries = () => {
+    const { connection } = market.ctx.database
+    return atOneMoment(connection, (session) => listAllEntries(connection, session))
+  }
+
+  // holds: rules.ledger.entry_kinds.dispute_outcome, rules.market.steps.dispute_undone
+  it('and takes it back: both sides hear of it, and the ledger has each of the two', async () => {
+    const order = await disputed()
+    const after = async ({ token }: { token: string }) =>
+      (await market.call('GET', '/events', { token })).json['next'] as string
+    const sides = await Promise.all(
+      [market.seller, market.buyer].map(async (side) => ({ ...side, cursor: await after(side) })),
+    )
+    await decideDispute(market.ctx, order.id, { percent: 25 })
+    expect(await sumsOf(order)).toEqual({
+      'seller owed': percent(order, 20),
+      'buyer owed': order.amountRaw - percent(order, 25),
+    })
+    for (const side of sides) expect(await market.read(order, side)).toMatchObject({ split_percent: 25 })
+    await undoDecision(market.ctx, order.id)
+    expect(await sumsOf(order)).toEqual({
+      'seller withdrawn': percent(order, 20),
+      'buyer withdrawn': order.amountRaw - percent(order, 25),
+    })
+    for (const { token, cursor } of sides) {
+      const { json } = await market.call('GET', `/events?after=${cursor}&wait=10`, { token })
+      const events = json['events'] as { kind: string; id: string; step?: string; state?: string }[]
+      expect(events.map(({ kind, step, state }) => [kind, step ?? state])).toEqual(
+        expect.arrayContaining([
+          ['order', 'dispute_split'],
+          ['payout', 'owed'],
+          ['order', 'dispute_undone'],
+          ['payout', 'withdrawn'],
+        ]),
+      )
+    }
+    expect(await market.read(order)).not.toHaveProperty('split_percent')
+    expect(await market.read(order)).toMatchObject({
+      status: 'disputed',
+      disputed_by: 'buyer',
+      closed_at: null,
+    })
+    const entries = (await allEntries()).filter(
+      ({ kind, data }) => data['order_id'] === order.id && (kind === 'dispute_outcome' || kind === 'fee'),
+    )
+    expect(entries.map(({ data: { step, split_percent: part, outcome } }) => [step, part, outcome])).toEqual([
+      ['dispute_split', 25, 'split'],
+      ['taken', undefined, undefined],
+      ['dispute_undone', undefined, 'undone'],
+      ['returned', undefined, undefined],
+    ])
+    await decideDispute(market.ctx, order.id, 'refund')
+    await checkMarket(market.ctx)
+  })
+
+  // holds: rules.market.steps.dispute_undone
+  it('what the chain disputed: a payout that the decision freed waits too, and is frozen again if it is taken back', async () => {
+    const order = await market.delivered()
+    expectStatus(await market.step('accept', order), 200)
+    const tx = await firstTx(order)
+    await market.lose(tx)
+    await confirm(market.ctx, order, tx)
+    const ctx = { ...market.ctx, config: { ...market.ctx.config, disputeHoldMs: HOUR_MS } }
+    const sendable = async () =>
+      (await readSendable(market.ctx, order.coin)).payouts.filter(({ order_id: id }) => id === order.id)
+        .length
+    await decideDispute(ctx, order.id, 'release')
+    expect([await sumsOf(order), await sendable()]).toEqual([{ 'seller owed': percent(order, 80) }, 0])
+    await market.payPercent(order, 3)
+    expect(await sendable()).toBe(1)
+    await undoDecision(ctx, order.id)
+    expect([await sumsOf(order), await sendable()]).toEqual([
+      { 'seller withdrawn': percent(order, 80), 'buyer frozen owed': percent(order, 3) },
+      0,
+    ])
+    await checkMarket(market.ctx)
+    await decideDispute(market.ctx, order.id, 'refund')
+    expect((await sumsOf(order))['buyer owed']).toBe(percent(order, 103))
+    await checkMarket(market.ctx)
+  })
+
+  it('a refund that gave up a lost payment, and takes it back: the order can be released after all', async () => {
+    const order = await disputed()
+    await market.lose(await firstTx(order))
+    await decideDispute(market.ctx, order.id, 'refund')
+    expect((await stored(order)).written_off_raw).toBe(String(order.amountRaw))
+    await undoDecision(market.ctx, order.id)
+    expect((await stored(order)).written_off_raw).toBe('0')
+    await checkMarket(market.ctx)
+    await decideDispute(market.ctx, order.id, { percent: 50 })
+    expect(await sumsOf(order)).toEqual({ 'seller owed': percent(order, 40) })
+    await checkMarket(market.ctx)
+  })
+
+  it('an order once more, after a split was paid: it is paid out once the seller has the rest', async () => {
+    const order = await disputed()
+    await decideDispute(market.ctx, order.id, { percent: 50 })
+    const toSeller = async () =>
+      (await payoutsOf(order)).find(({ agent_id: id, state }) => id === market.seller.id && state === 'owed')
+    await markPaidByHand(market.ctx, (await toSeller())?._id ?? '', newTx())
+    expect(await statusOf(order)).toBe('paid_out')
+    const tx = await firstTx(order)
+    await market.lose(tx)
+    await confirm(market.ctx, order, tx)
+    await decideDispute(market.ctx, order.id, 'release')
+    expect([await statusOf(order), await sumsOf(order)]).toEqual([
+      'released',
+      {
+        'seller manual': percent(order, 40),
+        'seller owed': percent(order, 40),
+        'buyer withdrawn': percent(order, 50),
+      },
+    ])
+    await markPaidByHand(market.ctx, (await toSeller())?._id ?? '', newTx())
+    expect(await statusOf(order)).toBe('paid_out')
+    await checkMarket(market.ctx)
+  })
+
+  it('nothing of an order that was not disputed, or that it cannot take back', async () => {
+    const [undecided, accepted] = [await disputed(), await market.delivered()]
+    expectStatus(await market.step('accept', accepted), 200)
+    await expect(undoDecision(market.ctx, undecided.id)).rejects.toThrow('The order is disputed')
+    await expect(undoDecision(market.ctx, accepted.id)).rejects.toThrow('by no decision of a dispute')
+    await expect(undoDecision(market.ctx, 'mkt_none')).rejects.toMatchObject({ code: 'no_such_order' })
+    await decideDispute(market.ctx, undecided.id, 'release')
+    await undoDecision(market.ctx, undecided.id)
+    await expect(undoDecision(market.ctx, undecided.id)).rejects.toThrow('The order is disputed')
   })
 })

@@ -7,7 +7,7 @@ import { readFindings } from '../../shared/operation/findings.ts'
 import { METRIC_PREFIX } from '../../shared/platform/metrics.ts'
 import { COIN_PROBLEMS } from '../../shared/money/coin-store.ts'
 import { COIN_UNITS, COINS, type Coin } from '../../shared/money/coin.ts'
-import { readSendable } from '../../shared/money/due-payouts.ts'
+import { readSendable, sendableSince } from '../../shared/money/due-payouts.ts'
 import { hasNoWorker, readQueueStates } from '../../shared/platform/queue-state.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/platform/time.ts'
 
@@ -185,7 +185,7 @@ const payouts: NetworkCollector = {
         transfers.set({ coin, state }, number)
       for (const coin of COINS) {
         const { due } = await readSendable(ctx, coin, ctx.config.payouts !== 'automatic')
-        const oldestAt = due.reduce((oldest, { at }) => Math.min(oldest, at), nowSeconds)
+        const oldestAt = due.reduce((oldest, one) => Math.min(oldest, sendableSince(one)), nowSeconds)
         oldestDue.set({ coin }, nowSeconds - oldestAt)
       }
       const [groups, sums] = await Promise.all([ctx.payouts.countByState(), ctx.payouts.sumUnpaid()])

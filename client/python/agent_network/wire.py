@@ -897,6 +897,7 @@ class _Order(TypedDict):
 
 
 class Order(_Order, total=False):
+    split_percent: int
     signatures: List[OrderSignaturesItem]
 
 
@@ -919,7 +920,7 @@ class OrderSummaryExtensionsItem(TypedDict):
     outage_to: int
 
 
-class OrderSummary(TypedDict):
+class _OrderSummary(TypedDict):
     order_id: str
     offer_id: str
     buyer_id: str
@@ -946,6 +947,10 @@ class OrderSummary(TypedDict):
     undelivered: bool
     paid_out_at: Union[int, None]
     extensions: List[OrderSummaryExtensionsItem]
+
+
+class OrderSummary(_OrderSummary, total=False):
+    split_percent: int
 
 
 class GetOrderAnswer(TypedDict):

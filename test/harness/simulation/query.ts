@@ -139,6 +139,7 @@ export function matches(doc: unknown, filter: Doc): boolean {
 function holds(values: unknown[], condition: unknown): boolean {
   if (!isOperators(condition)) return equals(values, condition)
   return Object.entries(condition).every(([name, operand]) => {
+    if (name === '$not') return !holds(values, operand)
     const operator = OPERATORS[name]
     if (operator === undefined) throw new NotModelled(`the operator ${name}`)
     return operator(values, operand)

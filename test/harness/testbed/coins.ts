@@ -67,6 +67,7 @@ export async function startCoins(): Promise<Coins> {
       PAYOUTS: 'automatic',
       MIN_PAYOUT_XNO: '0.000001',
       ACCEPT_HOURS: '0.003',
+      DISPUTE_HOLD_MINUTES: '0',
       PAY_BY_MINUTES: '0.5',
     },
     addressOf: (name) => encodeAddress(keyOfAgent(name)),

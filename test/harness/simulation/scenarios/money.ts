@@ -2,7 +2,8 @@ import type { Connection } from 'mongoose'
 import type { Context } from '../../../../shared/context.ts'
 import { createSerializer } from '../../../../shared/platform/serializer.ts'
 import { nowSeconds } from '../../../../shared/platform/time.ts'
-import { decideDispute, DISPUTE_OUTCOMES } from '../../../../shared/market/dispute-service.ts'
+import { DISPUTE_OUTCOMES } from '../../../../shared/market/dispute-rules.ts'
+import { decideDispute } from '../../../../shared/market/dispute-service.ts'
 import { actOnDeadline } from '../../../../shared/market/order-deadlines.ts'
 import { orderPurpose } from '../../../../shared/market/order-payments.ts'
 import { acceptDelivery, deliverOrder, disputeOrder } from '../../../../shared/market/order-service.ts'
@@ -130,6 +131,7 @@ function openContext(world: World): Context {
     purposes: { pass: orderPurpose, order: orderPurpose },
     queues: { enqueue: async () => {} },
     serving: servedNow,
+    config: { disputeHoldMs: 0 },
   } as unknown as Context
 }
 
