@@ -185,7 +185,7 @@ export function computeMoneyTakenBack(
   if (BigInt(withoutPayment.unspent) < 0n)
     throw new Refusal(
       'wrong_state',
-      "What it left over has gone into another of the agent's invoices, so it cannot be taken back.",
+      "Its money has been spent since, with a later payment, at the invoice's end or in another of the agent's invoices, so it cannot be taken back.",
     )
   const change = computeMoneyChangeForgivingDust(withoutPayment, 0n)
   const { fields, lines } = toMoneySpent(invoice, change, { source, at, amountRaw: -amountRaw })

@@ -89,7 +89,8 @@ export const PASS_CASES: Record<PassEventName, Record<EndName, string>> = {
 }
 
 /** It is said as well if a later payment, or the end of the invoice, has bought days with what it left over. */
-const CARRIED = "What it left over has gone into another of the agent's invoices, so it cannot be taken back."
+const CARRIED =
+  "Its money has been spent since, with a later payment, at the invoice's end or in another of the agent's invoices, so it cannot be taken back."
 
 /** What the operator takes back of an invoice for 3 days, whose price is 3 coins. */
 export interface TakenBackCase {

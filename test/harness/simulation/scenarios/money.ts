@@ -130,7 +130,7 @@ function openContext(world: World): Context {
     serialize: createSerializer(),
     purposes: { pass: orderPurpose, order: orderPurpose },
     queues: { enqueue: async () => {} },
-    serving: servedNow,
+    outages: servedNow,
     config: { disputeHoldMs: 0 },
   } as unknown as Context
 }
