@@ -332,14 +332,14 @@ describe('an invoice whose time is over', () => {
     expect(await read(id)).not.toHaveProperty('open')
   })
 
-  it('in the middle of a round waits for the next one, which looks after that', async () => {
+  it('in the middle of a round waits for the next one, which scans after that', async () => {
     const { id } = await newInvoice()
     const round = (lastsMs: number) => {
-      const look = () => {
+      const scan = () => {
         service.advance(lastsMs)
         return Promise.resolve({ troubles: [], seen: {} })
       }
-      return watchCoin(ctx, { coin: 'xno', confirmations: 1, look } as unknown as CoinDriver)
+      return watchCoin(ctx, { coin: 'xno', confirmations: 1, scan } as unknown as CoinDriver)
     }
     await round(61 * MINUTE)
     expect((await read(id)).lapsed).toBe(false)
