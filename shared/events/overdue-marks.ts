@@ -20,7 +20,10 @@ export async function numberOverdueMarks(
   ctx: Context,
   place: MarkPlace | undefined,
 ): Promise<MarkPlace | undefined> {
-  const { agentIds, next } = await ctx.events.listOverdue(place, ctx.databaseNow() - OVERDUE_MARK_DAYS * DAY_MS)
+  const { agentIds, next } = await ctx.events.listOverdue(
+    place,
+    ctx.databaseNow() - OVERDUE_MARK_DAYS * DAY_MS,
+  )
   for (const agentId of agentIds) await numberEvents(ctx, { _id: agentId })
   return next
 }
