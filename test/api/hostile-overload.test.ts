@@ -23,12 +23,12 @@ import {
   statusesOf,
   type RawConnection,
 } from '../support/torture-sockets.ts'
+import { FULL } from '../support/full.ts'
 
 /**
  * Sockets, and requests at once: what one machine takes in a second by default, and what the service is made
  * for.
  */
-const FULL = process.env['FAULTS'] === '1'
 const SOCKETS = FULL ? 10_000 : 1_000
 const LIMIT = { limitMs: PATIENCE_MS, everyMs: 50 }
 const MB = 2 ** 20

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { newId } from '../../shared/platform/ids.ts'
-import { FULL } from '../support/full.ts'
 import { OFFER } from '../support/market.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 
@@ -10,7 +9,7 @@ import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '
  * pages.
  */
 
-const AGENTS = FULL ? 100 : 20
+const AGENTS = 100
 const OFFERS_EACH = 100
 const PROPOSALS_EACH = 20
 /** Beside those that nobody endorses, so that the rank of many is the same and that of many differs. */

@@ -24,7 +24,6 @@ import { startTestbed, type Testbed } from '../harness/testbed/testbed.ts'
 import { readStored } from '../harness/auditor/stored.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
 import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
-import { FULL } from '../support/full.ts'
 
 const KILLS = Number(process.env['EVENT_KILLS'] ?? 100)
 const SEED = Number(process.env['TORTURE_SEED'] ?? Math.floor(Date.now() / 86_400_000))
@@ -43,7 +42,6 @@ let world: World
 const readers: Agent[] = []
 
 beforeAll(async () => {
-  if (!FULL) return
   stack = await startTestbed({ members: 3, each: 2, groups: { all: QUEUE_NAMES }, report: () => undefined })
   stack.apis[1]?.shiftClock(CLOCK_AHEAD_MS)
   const history = startHistory()
@@ -81,7 +79,7 @@ async function write(writer: Agent, nth: number): Promise<boolean> {
   return status < 300
 }
 
-describe.skipIf(!FULL)('events under kills', () => {
+describe('events under kills', () => {
   it(
     `tell each follower of everything, once and in order, over ${KILLS} kills of API, workers, Redis and MongoDB's primary`,
     async () => {

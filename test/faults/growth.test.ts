@@ -1,15 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { MAX_QUERY_PARAMETERS } from '../../shared/platform/limits.ts'
-import { FULL } from '../support/full.ts'
 import { startService, WITHOUT_LEDGER, type TestService } from '../support/service.ts'
 import { connectRaw, type RawConnection } from '../support/torture-sockets.ts'
 
 /** Half of what a request's line and headers may be long (16 KB). */
 const HEAD_BYTES = 7_500
 /** Half of the longest body; an eighth of that shows a square just as well. */
-const BODY_BYTES = FULL ? 250_000 : 31_250
+const BODY_BYTES = 250_000
 /** The least processor time of the tries counts, so that a busy machine changes nothing. */
-const LEAST_TRIES = FULL ? 5 : 2
+const LEAST_TRIES = 5
 /** So many if the first ones leave a doubt. */
 const MOST_TRIES = 20
 /** Requests that are sent before the time is read again. */

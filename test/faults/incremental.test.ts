@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readReport, startPythonVerifier, verifyInNode } from '../support/both-verifiers.ts'
-import { FULL } from '../support/full.ts'
 import { buildChain, serveChain, type LedgerServer } from '../support/ledger-chain.ts'
 import { canRunPythonVerifier } from '../support/run-verifier.ts'
 
@@ -13,7 +12,7 @@ import { canRunPythonVerifier } from '../support/run-verifier.ts'
  */
 
 const SEALS = 2_000
-const PER_SEAL = FULL ? 500 : 5
+const PER_SEAL = 500
 const MAX_BYTES = 50_000
 const MAX_CPU_MS = 50
 

@@ -5,13 +5,12 @@ import { paymentLine, payoutLine, type JournalLine } from '../../shared/money/jo
 import { paymentEntry } from '../../shared/money/settlement.ts'
 import type { StoredPayout } from '../../shared/money/payout.ts'
 import { newTx, pay } from '../support/coins.ts'
-import { FULL } from '../support/full.ts'
 import { ADDRESSES, startMarket, type TestMarket } from '../support/market.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import { tellArrivals } from '../support/told-chain.ts'
 
 /** Well above what may be read for one of them. */
-const CRUMBS = FULL ? 10_000 : 2_500
+const CRUMBS = 10_000
 const CRUMB = '0.000001'
 const MOST_READ = 1_000
 let market: TestMarket

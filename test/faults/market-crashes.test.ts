@@ -2,7 +2,6 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { makeCoinReady } from '../support/coins.ts'
-import { FULL } from '../support/full.ts'
 import {
   checkMarket,
   expectStatus,
@@ -15,7 +14,7 @@ import { startWorkersProcess, type RunningProcess } from '../support/processes.t
 import { startServers, type TemporaryServers } from '../support/servers.ts'
 import { startService } from '../support/service.ts'
 
-const STORMS = FULL ? 20 : 1
+const STORMS = 20
 const ORDERS = 40
 /** In which all deadlines come, and the blows fall. */
 const STORM_MS = 4_000

@@ -12,7 +12,6 @@ import {
 import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../../shared/money/node-errors.ts'
 import { refuse, sendJson, startBrokenPeer, type Behaviour } from '../support/broken-peer.ts'
 import type { MoneroRegtest, RegtestWallet } from '../../devnet/monero-regtest/regtest.ts'
-import { FULL } from '../support/full.ts'
 import { openRegtest } from '../support/monero-regtest.ts'
 
 const XMR = 10n ** 12n
@@ -150,27 +149,24 @@ describe('what has come', () => {
     expect(await venue.getHeight()).toBe(height + 1)
   })
 
-  it.runIf(FULL)(
-    'is one row for each address that a transaction pays, and one where it pays it twice',
-    async () => {
-      const [one, other] = [await makeAddress(), await makeAddress()]
-      const txHash = await regtest.payer.pay([
-        { address: one.address, amountPico: XMR },
-        { address: other.address, amountPico: 2n * XMR },
-        { address: one.address, amountPico: 5n },
-      ])
-      const sums = async () => (await incomingOf(txHash)).map(({ minor, amountPico }) => [minor, amountPico])
-      const expected = [
-        [one.index, XMR + 5n],
-        [other.index, 2n * XMR],
-      ]
-      expect(await sums()).toEqual(expected)
-      await generate(1)
-      expect(await sums()).toEqual(expected)
-    },
-  )
+  it('is one row for each address that a transaction pays, and one where it pays it twice', async () => {
+    const [one, other] = [await makeAddress(), await makeAddress()]
+    const txHash = await regtest.payer.pay([
+      { address: one.address, amountPico: XMR },
+      { address: other.address, amountPico: 2n * XMR },
+      { address: one.address, amountPico: 5n },
+    ])
+    const sums = async () => (await incomingOf(txHash)).map(({ minor, amountPico }) => [minor, amountPico])
+    const expected = [
+      [one.index, XMR + 5n],
+      [other.index, 2n * XMR],
+    ]
+    expect(await sums()).toEqual(expected)
+    await generate(1)
+    expect(await sums()).toEqual(expected)
+  })
 
-  it.runIf(FULL)('says until when it is locked, however far that is', async () => {
+  it('says until when it is locked, however far that is', async () => {
     const { address } = await makeAddress()
     const unlockTimes = [5_000, Number.MAX_SAFE_INTEGER]
     const hashes: string[] = []
@@ -183,7 +179,7 @@ describe('what has come', () => {
     expect(await seen()).toEqual(unlockTimes.map((time) => [BigInt(time), false]))
   })
 
-  it.runIf(FULL)('is listed from a height on, that height included', async () => {
+  it('is listed from a height on, that height included', async () => {
     const { address } = await makeAddress()
     const txHash = await regtest.payer.pay([{ address, amountPico: XMR }])
     const height = (await generate(1)) - 1
@@ -197,73 +193,65 @@ describe('what has come', () => {
     )
   })
 
-  it.runIf(FULL)(
-    'is listed whole although one answer cannot hold it, and without the pool if that alone is too much',
-    async () => {
-      const made = await venue.createSubaddresses(MAX_DESTINATIONS)
-      const crumbs = made.slice(0, 12).map(({ address }) => ({ address, amountPico: 5n }))
-      let sinceHeight = 0
-      for (let block = 0; block < 4; block++) {
-        const txHash = await regtest.payer.pay(crumbs.slice(3 * block, 3 * block + 3))
-        // A block that is made at once may lack what was just sent.
-        let rows = await incomingOf(txHash)
-        for (
-          ;
-          !rows.every(({ height }) => height !== undefined) || rows.length === 0;
-          rows = await incomingOf(txHash)
-        )
-          await generate(1)
-        if (block === 0) sinceHeight = rows[0]?.height ?? 0
-      }
-      const narrow = createMoneroWallet({
-        url: venueProgram.url,
-        log,
-        timeoutMs: 20_000,
-        maxAnswerBytes: 4_000,
-      })
-      await expect.poll(() => venue.listIncoming({ sinceHeight }), { timeout: LIMIT_MS }).toHaveLength(12)
-      const all = await venue.listIncoming({ sinceHeight })
-      expect(await narrow.listIncoming({ sinceHeight })).toEqual(all)
-      const oldest = all.filter(({ height }) => height === sinceHeight)
-      expect(oldest).toHaveLength(3)
-      expect(
-        await narrow.listIncoming({ sinceHeight: sinceHeight + 4, blocks: [sinceHeight, sinceHeight] }),
-      ).toEqual(oldest)
+  it('is listed whole although one answer cannot hold it, and without the pool if that alone is too much', async () => {
+    const made = await venue.createSubaddresses(MAX_DESTINATIONS)
+    const crumbs = made.slice(0, 12).map(({ address }) => ({ address, amountPico: 5n }))
+    let sinceHeight = 0
+    for (let block = 0; block < 4; block++) {
+      const txHash = await regtest.payer.pay(crumbs.slice(3 * block, 3 * block + 3))
+      // A block that is made at once may lack what was just sent.
+      let rows = await incomingOf(txHash)
+      for (
+        ;
+        !rows.every(({ height }) => height !== undefined) || rows.length === 0;
+        rows = await incomingOf(txHash)
+      )
+        await generate(1)
+      if (block === 0) sinceHeight = rows[0]?.height ?? 0
+    }
+    const narrow = createMoneroWallet({
+      url: venueProgram.url,
+      log,
+      timeoutMs: 20_000,
+      maxAnswerBytes: 4_000,
+    })
+    await expect.poll(() => venue.listIncoming({ sinceHeight }), { timeout: LIMIT_MS }).toHaveLength(12)
+    const all = await venue.listIncoming({ sinceHeight })
+    expect(await narrow.listIncoming({ sinceHeight })).toEqual(all)
+    const oldest = all.filter(({ height }) => height === sinceHeight)
+    expect(oldest).toHaveLength(3)
+    expect(
+      await narrow.listIncoming({ sinceHeight: sinceHeight + 4, blocks: [sinceHeight, sinceHeight] }),
+    ).toEqual(oldest)
 
-      await regtest.payer.pay(crumbs)
-      await expect(narrow.listIncoming({ sinceHeight })).rejects.toThrow(AnswerTooLong)
-      expect(await narrow.listIncoming({ sinceHeight, withoutPool: true })).toEqual(all)
-      await generate(1)
-    },
-  )
+    await regtest.payer.pay(crumbs)
+    await expect(narrow.listIncoming({ sinceHeight })).rejects.toThrow(AnswerTooLong)
+    expect(await narrow.listIncoming({ sinceHeight, withoutPool: true })).toEqual(all)
+    await generate(1)
+  })
 
-  it.runIf(FULL)(
-    'moves with its block when the chain turns back and takes it in again higher up',
-    async () => {
-      const { address } = await makeAddress()
-      const txHash = await regtest.payer.pay([{ address, amountPico: XMR }])
-      const height = (await generate(1)) - 1
-      await generate(1)
-      expect(await incomingOf(txHash)).toMatchObject([{ height, confirmations: 2 }])
+  it('moves with its block when the chain turns back and takes it in again higher up', async () => {
+    const { address } = await makeAddress()
+    const txHash = await regtest.payer.pay([{ address, amountPico: XMR }])
+    const height = (await generate(1)) - 1
+    await generate(1)
+    expect(await incomingOf(txHash)).toMatchObject([{ height, confirmations: 2 }])
 
-      await regtest.popBlocks(2)
-      // A daemon that has lost blocks and found no others tells its wallet nothing.
-      expect(await incomingOf(txHash)).toMatchObject([{ height, inPool: false }])
-      const putBack = await regtest.withhold(txHash)
-      await generate(1)
-      expect(await incomingOf(txHash)).toEqual([])
-      await putBack()
-      // The wallet passes over what it has seen in the pool once, so it isn't news until it is in a block
-      // again.
-      expect(await incomingOf(txHash)).toEqual([])
-      await generate(1)
-      expect(await incomingOf(txHash)).toMatchObject([
-        { height: height + 1, confirmations: 1, inPool: false },
-      ])
-    },
-  )
+    await regtest.popBlocks(2)
+    // A daemon that has lost blocks and found no others tells its wallet nothing.
+    expect(await incomingOf(txHash)).toMatchObject([{ height, inPool: false }])
+    const putBack = await regtest.withhold(txHash)
+    await generate(1)
+    expect(await incomingOf(txHash)).toEqual([])
+    await putBack()
+    // The wallet passes over what it has seen in the pool once, so it isn't news until it is in a block
+    // again.
+    expect(await incomingOf(txHash)).toEqual([])
+    await generate(1)
+    expect(await incomingOf(txHash)).toMatchObject([{ height: height + 1, confirmations: 1, inPool: false }])
+  })
 
-  it.runIf(FULL)('is gone when the chain turns back and nobody has it any more', async () => {
+  it('is gone when the chain turns back and nobody has it any more', async () => {
     const { address } = await makeAddress()
     const txHash = await regtest.payer.pay([{ address, amountPico: XMR }])
     await generate(1)
@@ -330,43 +318,37 @@ describe('what is sent', () => {
     expect(await venue.spentKeyImages(prepared.keyImages)).toEqual(prepared.keyImages)
   })
 
-  it.runIf(FULL)(
-    'outlives kills of monero-wallet-rpc between preparing and relaying, and before the block',
-    async () => {
-      const prepared = await prepare(XMR / 4n)
-      const kill = async () => {
-        await venueProgram.setDown(true, 'SIGKILL')
-        await venueProgram.setDown(false)
-      }
-      await kill()
-      await venue.relay(prepared)
-      await kill()
-      expect(await venue.findOutgoing(prepared.txHash)).toEqual({ state: 'pool', confirmations: 0 })
-      const next = await prepare(XMR / 4n)
-      expect(next.keyImages).not.toEqual(prepared.keyImages)
-      await venue.relay(prepared)
-      await generate(1)
-      expect(await venue.findOutgoing(prepared.txHash)).toEqual({ state: 'confirmed', confirmations: 1 })
-      expect(await arrived(prepared.txHash)).toMatchObject([{ amountPico: XMR / 4n }])
-    },
-  )
+  it('outlives kills of monero-wallet-rpc between preparing and relaying, and before the block', async () => {
+    const prepared = await prepare(XMR / 4n)
+    const kill = async () => {
+      await venueProgram.setDown(true, 'SIGKILL')
+      await venueProgram.setDown(false)
+    }
+    await kill()
+    await venue.relay(prepared)
+    await kill()
+    expect(await venue.findOutgoing(prepared.txHash)).toEqual({ state: 'pool', confirmations: 0 })
+    const next = await prepare(XMR / 4n)
+    expect(next.keyImages).not.toEqual(prepared.keyImages)
+    await venue.relay(prepared)
+    await generate(1)
+    expect(await venue.findOutgoing(prepared.txHash)).toEqual({ state: 'confirmed', confirmations: 1 })
+    expect(await arrived(prepared.txHash)).toMatchObject([{ amountPico: XMR / 4n }])
+  })
 
-  it.runIf(FULL)(
-    'is refused where another transaction has spent its inputs, which can then be asked about',
-    async () => {
-      const [first, second] = [await prepare(XMR / 8n), await prepare(XMR / 8n)]
-      expect(second.keyImages).toEqual(first.keyImages)
-      expect(second.txHash).not.toBe(first.txHash)
-      await venue.relay(first)
-      for (let time = 0; time < 2; time += 1) {
-        await expect(venue.relay(second)).rejects.toThrow(NodeRefused)
-        expect(await venue.findOutgoing(second.txHash)).toEqual({ state: 'unknown', confirmations: 0 })
-        expect(await venue.spentKeyImages(second.keyImages)).toEqual(second.keyImages)
-        await generate(1)
-      }
-      expect(await arrived(second.txHash)).toEqual([])
-    },
-  )
+  it('is refused where another transaction has spent its inputs, which can then be asked about', async () => {
+    const [first, second] = [await prepare(XMR / 8n), await prepare(XMR / 8n)]
+    expect(second.keyImages).toEqual(first.keyImages)
+    expect(second.txHash).not.toBe(first.txHash)
+    await venue.relay(first)
+    for (let time = 0; time < 2; time += 1) {
+      await expect(venue.relay(second)).rejects.toThrow(NodeRefused)
+      expect(await venue.findOutgoing(second.txHash)).toEqual({ state: 'unknown', confirmations: 0 })
+      expect(await venue.spentKeyImages(second.keyImages)).toEqual(second.keyImages)
+      await generate(1)
+    }
+    expect(await arrived(second.txHash)).toEqual([])
+  })
 
   it('is unreachable, not refused, while the daemon is down, and goes out unchanged after that', async () => {
     const prepared = await prepare(XMR / 16n)
@@ -385,7 +367,7 @@ describe('what is sent', () => {
     expect(await arrived(prepared.txHash)).toMatchObject([{ amountPico: XMR / 16n, confirmations: 1 }])
   })
 
-  it.runIf(FULL)('is sent again after the chain turned back and nobody had it any more', async () => {
+  it('is sent again after the chain turned back and nobody had it any more', async () => {
     const prepared = await prepare(XMR / 32n)
     await venue.relay(prepared)
     await generate(1)
@@ -400,7 +382,7 @@ describe('what is sent', () => {
     expect(await arrived(prepared.txHash)).toMatchObject([{ amountPico: XMR / 32n }])
   })
 
-  it.runIf(FULL)('carries 15 payments and no more', async () => {
+  it('carries 15 payments and no more', async () => {
     const addresses = (await payee.createSubaddresses(MAX_DESTINATIONS)).map(({ address }) => address)
     const destinations = addresses.map((address, index) => ({
       address,
@@ -418,25 +400,22 @@ describe('what is sent', () => {
     await expect(venue.prepareTransfer([])).rejects.toThrow('expected 1 to 15, got 0')
   })
 
-  it.runIf(FULL)(
-    'is refused with a number where there is too little money, or an address is none',
-    async () => {
-      const { totalPico } = await venue.balance()
-      await expect(prepare(totalPico + 1n)).rejects.toMatchObject({
-        name: 'NodeRefused',
-        code: MONERO_ERROR.notEnoughMoney,
-      })
-      const destinations = [{ address: swapDigits(payeeAddress), amountPico: XMR }]
-      await expect(venue.prepareTransfer(destinations)).rejects.toMatchObject({
-        name: 'NodeRefused',
-        code: MONERO_ERROR.wrongAddress,
-      })
-      await expect(prepare(0n)).rejects.toThrow('"amountPico" expected 1 to 9007199254740991, got 0')
-      await expect(prepare(2n ** 53n)).rejects.toThrow('"amountPico" expected 1 to 9007199254740991')
-    },
-  )
+  it('is refused with a number where there is too little money, or an address is none', async () => {
+    const { totalPico } = await venue.balance()
+    await expect(prepare(totalPico + 1n)).rejects.toMatchObject({
+      name: 'NodeRefused',
+      code: MONERO_ERROR.notEnoughMoney,
+    })
+    const destinations = [{ address: swapDigits(payeeAddress), amountPico: XMR }]
+    await expect(venue.prepareTransfer(destinations)).rejects.toMatchObject({
+      name: 'NodeRefused',
+      code: MONERO_ERROR.wrongAddress,
+    })
+    await expect(prepare(0n)).rejects.toThrow('"amountPico" expected 1 to 9007199254740991, got 0')
+    await expect(prepare(2n ** 53n)).rejects.toThrow('"amountPico" expected 1 to 9007199254740991')
+  })
 
-  it.runIf(FULL)('to an address of our own is not among what has come', async () => {
+  it('to an address of our own is not among what has come', async () => {
     const { address } = await makeAddress()
     const prepared = await venue.prepareTransfer([{ address, amountPico: XMR / 64n }])
     await venue.relay(prepared)
@@ -598,40 +577,37 @@ describe('no news', () => {
     }
   })
 
-  it.runIf(FULL)(
-    'is not made of an honest answer by the same stand-in: rows of one payment summed, huge numbers kept to the last digit',
-    async () => {
-      const huge = '18446744073709551615'
-      const other = { ...honest, subaddr_index: { major: 0, minor: 2 } }
-      const result = {
-        in: [{ ...honest, unlock_time: 'HUGE' }, honest, { ...other, amount: 'HUGE' }],
-        pool: [other, { ...other, txid: 'cd'.repeat(32) }],
-      }
-      const text = JSON.stringify({ jsonrpc: '2.0', result }).replaceAll('"HUGE"', huge)
-      const peer = await startBrokenPeer((res, { body }) => {
-        if ((body as { method: string }).method === 'get_transfers')
-          res.writeHead(200, { 'Content-Type': 'application/json' }).end(text)
-        else sendJson(res, 200, { result: { blocks_fetched: 0 } })
-      })
-      try {
-        const payments = await openWallet(peer.url).listIncoming({ sinceHeight: 0 })
-        expect(
-          payments.map(({ txHash, minor, amountPico, inPool }) => [
-            txHash.slice(0, 2),
-            minor,
-            amountPico,
-            inPool,
-          ]),
-        ).toEqual([
-          ['ab', 1, 10n, false],
-          ['ab', 2, BigInt(huge), false],
-          ['cd', 2, 5n, true],
-        ])
-      } finally {
-        await peer.close()
-      }
-    },
-  )
+  it('is not made of an honest answer by the same stand-in: rows of one payment summed, huge numbers kept to the last digit', async () => {
+    const huge = '18446744073709551615'
+    const other = { ...honest, subaddr_index: { major: 0, minor: 2 } }
+    const result = {
+      in: [{ ...honest, unlock_time: 'HUGE' }, honest, { ...other, amount: 'HUGE' }],
+      pool: [other, { ...other, txid: 'cd'.repeat(32) }],
+    }
+    const text = JSON.stringify({ jsonrpc: '2.0', result }).replaceAll('"HUGE"', huge)
+    const peer = await startBrokenPeer((res, { body }) => {
+      if ((body as { method: string }).method === 'get_transfers')
+        res.writeHead(200, { 'Content-Type': 'application/json' }).end(text)
+      else sendJson(res, 200, { result: { blocks_fetched: 0 } })
+    })
+    try {
+      const payments = await openWallet(peer.url).listIncoming({ sinceHeight: 0 })
+      expect(
+        payments.map(({ txHash, minor, amountPico, inPool }) => [
+          txHash.slice(0, 2),
+          minor,
+          amountPico,
+          inPool,
+        ]),
+      ).toEqual([
+        ['ab', 1, 10n, false],
+        ['ab', 2, BigInt(huge), false],
+        ['cd', 2, 5n, true],
+      ])
+    } finally {
+      await peer.close()
+    }
+  })
 
   const rubbish: [string, Behaviour][] = [
     [
@@ -689,7 +665,7 @@ describe('no news', () => {
     }
   })
 
-  it.runIf(FULL)('comes of one that answers without end before it fills the memory', async () => {
+  it('comes of one that answers without end before it fills the memory', async () => {
     const flood = Buffer.alloc(1024 * 1024, '0')
     const peer = await startBrokenPeer((res) => {
       res.writeHead(200, { 'Content-Type': 'application/json' }).write('{"result":"')

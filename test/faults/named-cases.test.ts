@@ -25,7 +25,6 @@ import { orderWork } from '../../shared/passes/work-order.ts'
 import type { WorkOrderRecord } from '../../shared/passes/work.ts'
 import { submitShares } from '../../shared/passes/work-service.ts'
 import { makeCoinReady } from '../support/coins.ts'
-import { FULL } from '../support/full.ts'
 import { openWorkerContext, verifyWholeLedger, writePosts } from '../support/ledger.ts'
 import { checkMarket, openMarket } from '../support/market.ts'
 import { checkMoney } from '../support/money.ts'
@@ -49,7 +48,7 @@ import {
 } from '../support/service.ts'
 import { sendAndCut } from '../support/torture-cut.ts'
 
-const LONG_MS = FULL ? 3_600_000 : 180_000
+const LONG_MS = 3_600_000
 const LIMIT = { limitMs: PATIENCE_MS, everyMs: 100 }
 const DAY_MS = 86_400_000
 
@@ -80,7 +79,7 @@ describe('a write whose connection is cut and that is sent again', () => {
       cleanUp.push(() => service.stop())
       let market = await openMarket(service)
       const { ctx } = service
-      const rounds = Math.ceil((FULL ? 10_000 : 180) / KINDS)
+      const rounds = Math.ceil(10_000 / KINDS)
       const count = (name: string, filter: object) =>
         ctx.database.connection.collection(name).countDocuments(filter)
 
@@ -291,8 +290,8 @@ async function stepsOf(ctx: Context, orderId: string, step: string): Promise<num
 }
 
 describe('jobs under workers that are killed', () => {
-  const JOBS = FULL ? 100_000 : 600
-  const KILLS = FULL ? 100 : 4
+  const JOBS = 100_000
+  const KILLS = 100
   /**
    * Handed on by then, as the service states it, and done; one whose next worker is killed as well is handed
    * on once more.
@@ -405,7 +404,7 @@ describe('jobs under workers that are killed', () => {
         LIMIT,
       )
       // On a machine that does something else as well, what a job waits for is its turn.
-      if (FULL) expect(late).toEqual([])
+      expect(late).toEqual([])
     },
     LONG_MS,
   )
@@ -413,7 +412,7 @@ describe('jobs under workers that are killed', () => {
   it(
     'come back within 60 s when Redis is erased with many of them waiting',
     async () => {
-      const jobs = FULL ? 1_000 : 200
+      const jobs = 1_000
       const servers = await startServers(() => undefined)
       cleanUp.push(() => servers.stop())
       const env = {
@@ -542,7 +541,7 @@ describe('a worker whose clock was hours ahead', () => {
 })
 
 describe('a MongoDB that is killed again and again', () => {
-  const KILLS = FULL ? 100 : 3
+  const KILLS = 100
 
   it(
     `loses nothing that was acknowledged and stores nothing twice: 32 clients, ${KILLS} kills`,

@@ -17,7 +17,6 @@ import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import { ensureSealKey, readSealKey } from '../../shared/ledger/seal-key.ts'
-import { FULL } from '../support/full.ts'
 import { findChromium } from '../support/prepare.mjs'
 import { installClient, OWN_PATH, packClient, succeed } from '../support/package.ts'
 import { ADDRESSES, startMarket, type TestMarket } from '../support/market.ts'
@@ -124,7 +123,7 @@ describe('the package agent-network, installed into an empty project', () => {
     )
   })
 
-  it.runIf(FULL).each(['20', '22', '24'])('does so on Node %s', async (version) => {
+  it.each(['20', '22', '24'])('does so on Node %s', async (version) => {
     await succeed(compile())
     const home = path.join(folder, `node-${version}`)
     mkdirSync(home)
@@ -248,7 +247,7 @@ describe.skipIf(missingPython !== undefined)('the Python package, installed into
     expect(await use('python3')).toEqual(ALL_WELL)
   }, 600_000)
 
-  it.runIf(FULL).each(['3.10', '3.11', '3.12', '3.13', '3.14'])(
+  it.each(['3.10', '3.11', '3.12', '3.13', '3.14'])(
     'does so on Python %s, if that is here',
     async (version) => {
       const { code } = await runProgram(`python${version}`, ['-c', 'import venv, ensurepip'], {
@@ -313,7 +312,7 @@ describe('an agent that knows only the base URL and reads only what is served', 
 })
 
 /* What a newcomer waits for: told, not judged, since a busy machine takes as long as it takes. */
-describe.runIf(FULL)('one line in an empty environment, up to the first verified receipt', () => {
+describe('one line in an empty environment, up to the first verified receipt', () => {
   const time = async (title: string, line: string, cwd: string) => {
     const home = path.join(cwd, 'home')
     mkdirSync(home, { recursive: true })

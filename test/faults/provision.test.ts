@@ -22,7 +22,6 @@ import { checkChain } from '../../workers/jobs/check-chain.ts'
 import { openWorkerContext } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startProcess } from '../support/processes.ts'
-import { FULL } from '../support/full.ts'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
@@ -141,103 +140,97 @@ describe('servers that were provisioned', () => {
 })
 
 describe('a set of three members over TLS', () => {
-  it.runIf(FULL)(
-    'is made of all of them once the last one is up, with an administrator, users, and URLs that lead to it',
-    async () => {
-      const place = path.join(folder, 'three')
-      fs.mkdirSync(place)
-      const certificate = path.join(place, 'members.pem')
-      makeCertificate(place, certificate)
-      const ports = await reservePorts(3)
-      const mongo = ports.map((port) => `127.0.0.1:${port}`).join(',')
-      const redis = secret('redis_url_api').replace(/\/\/.*@/, '//')
-      const access = path.join(place, 'access')
-      const provision = (...args: string[]) =>
-        promisify(execFile)(process.execPath, ['scripts/provision.ts', ...args])
-      const made = await provision(
-        '--make',
-        access,
-        '--mongo',
-        mongo,
-        '--redis',
-        redis,
-        '--tls-ca',
-        certificate,
-      )
-      expect(made.stderr).toBe('')
-      const logOf = (port: number) => path.join(place, `${port}.log`)
-      const startMember = (port: number): void => {
-        const data = path.join(place, String(port))
-        fs.mkdirSync(data)
-        const args = [
-          ...['--dbpath', data, '--logpath', logOf(port)],
-          ...['--port', String(port), '--replSet=agents', '--nounixsocket'],
-        ]
-        const tls = [
-          '--tlsMode=requireTLS',
-          `--tlsCertificateKeyFile=${certificate}`,
-          `--tlsCAFile=${certificate}`,
-        ]
-        const key = [
-          `--keyFile=${path.join(access, 'mongo_keyfile')}`,
-          '--tlsAllowConnectionsWithoutCertificates',
-        ]
-        programs.push(spawn(findMongod(process.env) ?? '', [...args, ...tls, ...key], { stdio: 'ignore' }))
-      }
-      const [first = 0, second = 0, last = 0] = ports
-      startMember(first)
-      startMember(second)
-      const applying = provision('--apply', access)
-      await waitFor(
-        'the set to be asked for',
-        () => fs.readFileSync(logOf(first), 'utf8').includes('replSetInitiate') || undefined,
-        { limitMs: PATIENCE_MS },
-      )
-      startMember(last)
-      expect((await applying).stderr).toBe('')
-      expect((await provision('--apply', access)).stderr).toBe('')
-      const read = (name: string) => fs.readFileSync(path.join(access, name), 'utf8').trim()
-      const admin = new mongoose.mongo.MongoClient(read('mongodb_url_admin'))
-      const { config } = (await admin.db('admin').command({ replSetGetConfig: 1 })) as unknown as {
-        config: { members: { host: string }[] }
-      }
-      await admin.close()
-      expect(config.members.map(({ host }) => host).join(',')).toBe(mongo)
-      const payments = new mongoose.mongo.MongoClient(read('mongodb_url_payments'))
-      await payments.db().collection<{ _id: string }>('rates').insertOne({ _id: 'xno' })
-      await payments.close()
-      const status = new mongoose.mongo.MongoClient(read('mongodb_url_operator'))
-      const { members } = await status.db('admin').command({ replSetGetStatus: 1 })
-      await status.close()
-      expect(members).toHaveLength(3)
-    },
-  )
+  it('is made of all of them once the last one is up, with an administrator, users, and URLs that lead to it', async () => {
+    const place = path.join(folder, 'three')
+    fs.mkdirSync(place)
+    const certificate = path.join(place, 'members.pem')
+    makeCertificate(place, certificate)
+    const ports = await reservePorts(3)
+    const mongo = ports.map((port) => `127.0.0.1:${port}`).join(',')
+    const redis = secret('redis_url_api').replace(/\/\/.*@/, '//')
+    const access = path.join(place, 'access')
+    const provision = (...args: string[]) =>
+      promisify(execFile)(process.execPath, ['scripts/provision.ts', ...args])
+    const made = await provision(
+      '--make',
+      access,
+      '--mongo',
+      mongo,
+      '--redis',
+      redis,
+      '--tls-ca',
+      certificate,
+    )
+    expect(made.stderr).toBe('')
+    const logOf = (port: number) => path.join(place, `${port}.log`)
+    const startMember = (port: number): void => {
+      const data = path.join(place, String(port))
+      fs.mkdirSync(data)
+      const args = [
+        ...['--dbpath', data, '--logpath', logOf(port)],
+        ...['--port', String(port), '--replSet=agents', '--nounixsocket'],
+      ]
+      const tls = [
+        '--tlsMode=requireTLS',
+        `--tlsCertificateKeyFile=${certificate}`,
+        `--tlsCAFile=${certificate}`,
+      ]
+      const key = [
+        `--keyFile=${path.join(access, 'mongo_keyfile')}`,
+        '--tlsAllowConnectionsWithoutCertificates',
+      ]
+      programs.push(spawn(findMongod(process.env) ?? '', [...args, ...tls, ...key], { stdio: 'ignore' }))
+    }
+    const [first = 0, second = 0, last = 0] = ports
+    startMember(first)
+    startMember(second)
+    const applying = provision('--apply', access)
+    await waitFor(
+      'the set to be asked for',
+      () => fs.readFileSync(logOf(first), 'utf8').includes('replSetInitiate') || undefined,
+      { limitMs: PATIENCE_MS },
+    )
+    startMember(last)
+    expect((await applying).stderr).toBe('')
+    expect((await provision('--apply', access)).stderr).toBe('')
+    const read = (name: string) => fs.readFileSync(path.join(access, name), 'utf8').trim()
+    const admin = new mongoose.mongo.MongoClient(read('mongodb_url_admin'))
+    const { config } = (await admin.db('admin').command({ replSetGetConfig: 1 })) as unknown as {
+      config: { members: { host: string }[] }
+    }
+    await admin.close()
+    expect(config.members.map(({ host }) => host).join(',')).toBe(mongo)
+    const payments = new mongoose.mongo.MongoClient(read('mongodb_url_payments'))
+    await payments.db().collection<{ _id: string }>('rates').insertOne({ _id: 'xno' })
+    await payments.close()
+    const status = new mongoose.mongo.MongoClient(read('mongodb_url_operator'))
+    const { members } = await status.db('admin').command({ replSetGetStatus: 1 })
+    await status.close()
+    expect(members).toHaveLength(3)
+  })
 
-  it.runIf(FULL)(
-    'of somebody else gets its users by an administrator of theirs, or from what is printed',
-    async () => {
-      const admin = secret('mongodb_url_admin')
-      const user = 'mongodb_url_sweep'
-      const other = path.join(folder, 'managed')
-      fs.mkdirSync(other)
-      writeAccessFiles(other, 'agent-network', { mongo: new URL(admin).host })
-      await provisionMongo(other, admin)
-      const client = new mongoose.mongo.MongoClient(fs.readFileSync(path.join(other, user), 'utf8').trim())
-      await client.db().collection('posts').findOne()
-      await client.close()
-      const { mongodb, redis } = describeAccess('agent-network') as {
-        mongodb: { user: string; role: string; privileges: object[] }[]
-        redis: { user: string; rules: string }[]
-      }
-      expect(mongodb.map((row) => row.user)).toEqual([...ACCESS_NAMES])
-      expect(mongodb[0]).toMatchObject({
-        role: 'agent_network_api',
-        privileges: expect.any(Array) as object[],
-      })
-      expect(redis.find((row) => row.user === 'api')?.rules).toMatch(/^resetkeys ~\{agent-network\./)
-      await provisionMongo(folder) // with the passwords that the other tests have
-    },
-  )
+  it('of somebody else gets its users by an administrator of theirs, or from what is printed', async () => {
+    const admin = secret('mongodb_url_admin')
+    const user = 'mongodb_url_sweep'
+    const other = path.join(folder, 'managed')
+    fs.mkdirSync(other)
+    writeAccessFiles(other, 'agent-network', { mongo: new URL(admin).host })
+    await provisionMongo(other, admin)
+    const client = new mongoose.mongo.MongoClient(fs.readFileSync(path.join(other, user), 'utf8').trim())
+    await client.db().collection('posts').findOne()
+    await client.close()
+    const { mongodb, redis } = describeAccess('agent-network') as {
+      mongodb: { user: string; role: string; privileges: object[] }[]
+      redis: { user: string; rules: string }[]
+    }
+    expect(mongodb.map((row) => row.user)).toEqual([...ACCESS_NAMES])
+    expect(mongodb[0]).toMatchObject({
+      role: 'agent_network_api',
+      privileges: expect.any(Array) as object[],
+    })
+    expect(redis.find((row) => row.user === 'api')?.rules).toMatch(/^resetkeys ~\{agent-network\./)
+    await provisionMongo(folder) // with the passwords that the other tests have
+  })
 
   it('says what is wrong with a command line, and changes nothing', () => {
     for (const [args, said] of [

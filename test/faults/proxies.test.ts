@@ -2,14 +2,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { reservePort } from '../../scripts/embedded/ports.ts'
 import { openGate, type Gate } from '../harness/testbed/gate.ts'
 import { MAX_BODY_BYTES, MAX_WAIT_SECONDS } from '../../shared/platform/limits.ts'
-import { FULL } from '../support/full.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
 import { startCaddy, startHaproxy, type Proxied, type Proxy } from '../support/proxies.ts'
 import { isolate } from '../support/servers.ts'
 import { CHALLENGE_SECRET, solveChallenge, type TestService } from '../support/service.ts'
 
 /** The longest that may be asked for with FAULTS=1; else longer than any limit for what a client sends. */
-const WAIT_SECONDS = FULL ? MAX_WAIT_SECONDS : 12
+const WAIT_SECONDS = MAX_WAIT_SECONDS
 const REGISTRATIONS = 5
 /** A machine that is held up takes minutes to start two APIs. */
 const START_LIMIT_MS = 240_000

@@ -14,7 +14,6 @@ import { openContext, type Context } from '../../shared/context.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
-import { FULL } from '../support/full.ts'
 import {
   startApiProcess,
   startProcess,
@@ -249,7 +248,7 @@ describe('the recipe of docs/set-up.md', () => {
       ),
     ).toEqual([])
     console.log(`${name}: ${(longestMs / 1_000).toFixed(1)} s without a write`)
-    if (FULL) expect(longestMs).toBeLessThan(10_000)
+    expect(longestMs).toBeLessThan(10_000)
   }
 
   it('moves the network to other servers, with less than 10 s without writes', async () => {

@@ -20,7 +20,6 @@ import { accountForSend } from '../../shared/money/reconcile.ts'
 import { listUndecided } from '../../shared/money/suspects.ts'
 import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { setRate } from '../support/coins.ts'
-import { FULL } from '../support/full.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { checkMarket } from '../support/market.ts'
 import { checkBooks } from '../support/money.ts'
@@ -35,7 +34,7 @@ import { reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
  * chain has it, and as it was once decided.
  */
 
-const COUNT = Number(process.env['HISTORIES'] ?? (FULL ? 200 : 1))
+const COUNT = Number(process.env['HISTORIES'] ?? 200)
 const FIRST_SEED = Number(process.env['HISTORY_SEED'] ?? 1)
 const STEPS = 16
 const PRICE_RAW = 10n * XNO
@@ -309,7 +308,7 @@ describe('random histories of backup, restore, give out, pay, dispute and explai
     async () => {
       for (let seed = FIRST_SEED; seed < FIRST_SEED + COUNT; seed++) {
         await play(seed)
-        if (FULL) console.log(`seed ${seed} holds`)
+        console.log(`seed ${seed} holds`)
       }
     },
     COUNT * 60_000,

@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { FULL } from '../support/full.ts'
 import { whyNoPython } from '../support/python.ts'
 import { fuzz, prepareSchemathesis } from '../support/schemathesis.ts'
 import { startService, type TestService } from '../support/service.ts'
 
 // `npm run harness -- fuzz` sets both; a plain test run is short and the same each time.
-const { FUZZ_SECONDS: seconds = FULL ? '240' : undefined, FUZZ_SEED: seed = '1' } = process.env
+const { FUZZ_SECONDS: seconds = '240', FUZZ_SEED: seed = '1' } = process.env
 const length =
   seconds === undefined
     ? { limitMs: 600_000 }

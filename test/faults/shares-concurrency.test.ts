@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { FULL } from '../support/full.ts'
 import { prepareShareStorm, type ShareStorm } from '../support/share-storm.ts'
 
-const STORMS = FULL ? 100 : 1
+const STORMS = 100
 /** Longer than what is waited for within it: the new workers, and the end of every batch. */
 const STORM_LIMIT_MS = 120_000
 let storm: ShareStorm

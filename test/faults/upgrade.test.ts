@@ -11,7 +11,6 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/platform/log.ts'
-import { FULL } from '../support/full.ts'
 import { isEverythingSealed, verifyWholeLedger } from '../support/ledger.ts'
 import { startProcess, whenAnswering, type RunningProcess } from '../support/processes.ts'
 import { startHaproxy, type Proxy } from '../support/proxies.ts'
@@ -70,7 +69,7 @@ async function hasServed(readyPort: number): Promise<true | undefined> {
   return metrics.includes('route="/api/v1/feed"') || undefined
 }
 
-const isRun = hasHistory && FULL
+const isRun = hasHistory
 
 beforeAll(async () => {
   if (!isRun) return
