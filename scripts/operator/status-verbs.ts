@@ -14,7 +14,7 @@ import { messageOf } from '../../shared/platform/errors.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/platform/time.ts'
 import { severityOf, worstOf, type Finding } from '../../shared/operation/finding.ts'
 import { readFindings } from '../../shared/operation/findings.ts'
-import { replaceRedisMark } from '../../shared/operation/redis-mark.ts'
+import { replaceRedisMarker } from '../../shared/operation/redis-marker.ts'
 import { limitOf } from '../../shared/platform/queue-state.ts'
 import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
 
@@ -78,7 +78,7 @@ export const statusVerbs: readonly OperatorVerb[] = [
       const noted = await ctx.watch.readRedis()
       if (!dryRun) {
         await whenRedisAnswers(ctx)
-        await replaceRedisMark(ctx, noted, {})
+        await replaceRedisMarker(ctx, noted, {})
         await enqueueJob(ctx, 'sweep', {})
       }
       return showDone({ enqueued: 'sweep', redis_was_emptied_at: noted?.emptied_at ?? null }, dryRun)

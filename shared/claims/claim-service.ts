@@ -285,7 +285,7 @@ function toVerdictRecord(
 }
 
 /** Sets the status of open claims whose `resolve_by` has passed to `overdue`; of at most `limit` claims. */
-export async function markOverdueClaims(ctx: Context, limit = 500): Promise<void> {
+export async function storeOverdueClaims(ctx: Context, limit = 500): Promise<void> {
   const nowSeconds = unixSeconds(ctx.now())
   const due = await ctx.claims.listComingOverdue(nowSeconds, limit)
   for (const { _id } of due) {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { acceptProposal, markOverdueClaims } from '../../shared/claims/claim-service.ts'
+import { acceptProposal, storeOverdueClaims } from '../../shared/claims/claim-service.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { listPending } from '../support/stored.ts'
@@ -325,7 +325,7 @@ describe('a claim whose time passed', () => {
     })
     expect((await service.ctx.claims.find(late.id))?.status).toBe('open')
     for (let run = 0; run < 2; run++) {
-      await markOverdueClaims(service.ctx)
+      await storeOverdueClaims(service.ctx)
       expect(await look()).toEqual(before)
     }
     expect((await service.ctx.claims.find(late.id))?.status).toBe('overdue')
@@ -340,7 +340,7 @@ describe('a claim whose time passed', () => {
     ]
     service.advance(10_000)
     expect((await resolve(ids[0] ?? '', 'true', judge(0))).claim.status).toBe('judged')
-    await Promise.all(Array.from({ length: 10 }, () => markOverdueClaims(service.ctx)))
+    await Promise.all(Array.from({ length: 10 }, () => storeOverdueClaims(service.ctx)))
     expect(await recordOf(agent)).toMatchObject({
       claims: { open: 0, judged: 1, contested: 0, overdue: 1, accepted: 0 },
     })

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { acceptProposal, markOverdueClaims, recordVerdict } from '../../shared/claims/claim-service.ts'
+import { acceptProposal, storeOverdueClaims, recordVerdict } from '../../shared/claims/claim-service.ts'
 import type { ClaimRecord, VerdictRecord } from '../../shared/claims/claim.ts'
 import type { Context } from '../../shared/context.ts'
 import { newSalt } from '../../shared/ledger/pending.ts'
@@ -52,7 +52,7 @@ async function bringAbout(event: string, { _id: id }: ClaimRecord): Promise<stri
   try {
     if (verdict !== undefined)
       await recordVerdict(ctx, agents[verdict.by], { claim_id: id, outcome: verdict.outcome })
-    else if (event === 'its time has come') await markOverdueClaims(ctx)
+    else if (event === 'its time has come') await storeOverdueClaims(ctx)
     else await acceptProposal(ctx, id, 1)
   } catch (error) {
     if (error instanceof Refusal && error.code === 'wrong_state') return error.message

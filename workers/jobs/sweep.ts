@@ -3,11 +3,11 @@ import { enqueueUnsignedAnnouncements } from '../../shared/announcements/announc
 import { applyBans } from '../../shared/agents/ban-service.ts'
 import type { Context } from '../../shared/context.ts'
 import { SHARE_PAGES_KEPT_MS } from '../../shared/platform/limits.ts'
-import { markOverdueClaims } from '../../shared/claims/claim-service.ts'
+import { storeOverdueClaims } from '../../shared/claims/claim-service.ts'
 import { enqueueChainCheck } from '../../shared/ledger/seal-service.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/platform/time.ts'
 import { enqueueOverdueDeadlines } from '../../shared/market/order-deadlines.ts'
-import { replaceRedisMark } from '../../shared/operation/redis-mark.ts'
+import { replaceRedisMarker } from '../../shared/operation/redis-marker.ts'
 
 /** Batches enqueued again by one sweep; the next sweep goes on. */
 const SWEEP_BATCHES = 1_000
@@ -30,7 +30,7 @@ export async function sweep(ctx: Context): Promise<void> {
   )
   for (const batchId of waiting)
     await ctx.queues.enqueue('verify-shares', { batch_id: batchId }, { debounceId: batchId })
-  await markOverdueClaims(ctx)
+  await storeOverdueClaims(ctx)
   await enqueueUnsignedAnnouncements(ctx)
   await enqueueOverdueDeadlines(ctx)
   await enqueueChainCheck(ctx)
@@ -50,11 +50,11 @@ const MARKING_MS = SECOND_MS
 async function noteEmptiedRedis(ctx: Context): Promise<void> {
   const readMarks = () => Promise.all([ctx.queues.readMark(), ctx.watch.readRedis()])
   const [markInRedis, noted] = await readMarks()
-  if (noted === undefined) return await replaceRedisMark(ctx, undefined, {})
+  if (noted === undefined) return await replaceRedisMarker(ctx, undefined, {})
   if (markInRedis === noted.mark) return
   await sleep(MARKING_MS)
   const [markNow, notedNow] = await readMarks()
   // A newer marker is looked at by the next sweep.
   if (notedNow?.mark !== noted.mark || markNow === noted.mark) return
-  await replaceRedisMark(ctx, notedNow, { emptied_at: unixSeconds(ctx.databaseNow()) })
+  await replaceRedisMarker(ctx, notedNow, { emptied_at: unixSeconds(ctx.databaseNow()) })
 }

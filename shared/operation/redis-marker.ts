@@ -8,7 +8,7 @@ import type { RedisNote } from './watch-store.ts'
  * @param noted the marker in MongoDB as it was read; undefined if there was none
  * @param found what was found out about Redis and is to be kept with the new marker
  */
-export async function replaceRedisMark(
+export async function replaceRedisMarker(
   ctx: Context,
   noted: RedisNote | undefined,
   found: Omit<RedisNote, 'mark'>,
