@@ -163,13 +163,8 @@ function createLine(share: number): Line {
 
   /** Puts a caller behind all whose start tags are not greater. */
   function queue(one: CallersTurns): void {
-    let [from, to] = [0, inOrder.length]
-    while (from < to) {
-      const middle = (from + to) >> 1
-      if ((inOrder[middle] as CallersTurns).startTag <= one.startTag) from = middle + 1
-      else to = middle
-    }
-    inOrder.splice(from, 0, one)
+    const before = inOrder.findLastIndex(({ startTag }) => startTag <= one.startTag)
+    inOrder.splice(before + 1, 0, one)
   }
 
   /** Notes the end of a turn. */
