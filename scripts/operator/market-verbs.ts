@@ -106,7 +106,7 @@ export const marketVerbs: readonly OperatorVerb[] = [
   }),
 ]
 
-/** Parses the words OUTCOME and PERCENT. @throws CommandError if they are none */
+/** Parses the words OUTCOME and PERCENT. @throws CommandError if they name no decision */
 function parseRuling(outcome: string | undefined, percent: string | undefined): Ruling {
   if (outcome === 'split') {
     if (percent === undefined || !/^[1-9]\d?$/.test(percent))

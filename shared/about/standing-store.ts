@@ -67,7 +67,7 @@ export function createStandingStore(connection: Connection) {
     ]
     return { $unionWith: { coll: collection, pipeline } }
   }
-  const look = createBatchRead(
+  const read = createBatchRead(
     async (agentIds: string[]) => {
       const unions = kinds.map((kind) => unionWith(kind, agentIds))
       const batchSize = agentIds.length + kinds.length * MAX_FETCHED + 1
@@ -88,7 +88,7 @@ export function createStandingStore(connection: Connection) {
      * @returns undefined if there is no agent with this id
      */
     async read(agentId: string): Promise<{ agent: StandingAgent; belongings: Belongings } | undefined> {
-      const found = await look(agentId)
+      const found = await read(agentId)
       if (found === undefined) return undefined
       /** Counts one kind of records of this agent by a command of its own. */
       const countAlone = (kind: keyof Belongings): Promise<number> => {

@@ -37,6 +37,12 @@ export interface Decision {
   writtenOffRaw: bigint
 }
 
+const sellerIsPaid = (): Refusal =>
+  new Refusal(
+    'wrong_state',
+    "The seller's payout is signed or paid already, so the order can only be released.",
+  )
+
 const larger = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 
 /**
@@ -63,11 +69,7 @@ function decideRelease(disputed: OrderRecord, { receivedRaw, lostRaw, sentRaw }:
       'The order was never paid in full, so there is nothing to release; it can only be refunded.',
     )
   const [sellerRaw, feeRaw] = [sellerShare(order), feeShare(order)]
-  if (sentRaw.seller > sellerRaw)
-    throw new Refusal(
-      'wrong_state',
-      "The seller's payout is signed or paid already, so the order can only be released.",
-    )
+  if (sentRaw.seller > sellerRaw) throw sellerIsPaid()
   const buyerRaw = larger(receivedRaw - lostRaw - sellerRaw - feeRaw, sentRaw.buyer)
   const writtenOffRaw = receivedRaw - sellerRaw - feeRaw - buyerRaw
   if (writtenOffRaw < 0n)
@@ -80,11 +82,7 @@ function decideRelease(disputed: OrderRecord, { receivedRaw, lostRaw, sentRaw }:
 
 /** Works out a refund: the buyer has everything that was received and not lost. */
 function decideRefund(order: OrderRecord, { receivedRaw, lostRaw, sentRaw }: DisputedMoney): Decision {
-  if (sentRaw.seller > 0n)
-    throw new Refusal(
-      'wrong_state',
-      "The seller's payout is signed or paid already, so the order can only be released.",
-    )
+  if (sentRaw.seller > 0n) throw sellerIsPaid()
   const buyerRaw = larger(receivedRaw - lostRaw, sentRaw.buyer)
   return { order, sellerRaw: 0n, buyerRaw, feeRaw: 0n, writtenOffRaw: receivedRaw - buyerRaw }
 }

@@ -1,7 +1,7 @@
 import { isPaid, remainderRaw, type InvoiceRecord, type PaymentRecord } from '../money/invoice.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { addToOwed, NOTHING_OWED } from '../ledger/solvency.ts'
-import type { OrderRecord } from '../market/order.ts'
+import { takenFee, type OrderRecord } from '../market/order.ts'
 import { COINS, type Coin } from '../money/coin.ts'
 import type { Account, JournalLine } from '../money/journal.ts'
 import type { StoredPayout, TransferRecord } from '../money/payout.ts'
@@ -210,8 +210,7 @@ function expectedBalances({
     if (isPaid(invoice) || invoice.lapsed) move(account, remainder, leftRaw)
   }
   for (const order of orders) {
-    const { fee_raw: feeRaw, split_percent: percent = 100 } = order
-    if (order.fee_taken === true) move(`order:${order._id}`, 'fee', (BigInt(feeRaw) * BigInt(percent)) / 100n)
+    if (order.fee_taken === true) move(`order:${order._id}`, 'fee', takenFee(order))
     move(`order:${order._id}`, 'lost', order.written_off_raw)
   }
   const confirmed = transfers.filter(({ state }) => state === 'confirmed')

@@ -99,7 +99,7 @@ export const CLAIM_CASES: Record<string, Partial<Record<SituationName, string>>>
 }
 export const CLAIM_EVENTS = Object.keys(CLAIM_CASES)
 
-/** Says who gives which verdict by an event; undefined if it is none. */
+/** Says who gives which verdict by an event; undefined if the event is no verdict. */
 export function verdictOf(event: string): { by: Actor; outcome: Outcome } | undefined {
   const [, by, outcome] = /^(\w+) says (\w+)$/.exec(event) ?? []
   return by === undefined ? undefined : { by: by as Actor, outcome: outcome as Outcome }
