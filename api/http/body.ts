@@ -166,9 +166,7 @@ function readAfter(req: IncomingMessage, next: NextPart): Promise<void> {
   return next().finally(() => req.resume())
 }
 
-/**
- * @throws Refusal `unsupported_media_type` unless the headers say that the body is JSON in UTF-8, not encoded
- */
+/** @throws Refusal `unsupported_media_type` unless the headers say that the body is plain JSON in UTF-8 */
 function requireJson(req: IncomingMessage): void {
   const [essence, ...parameters] = (req.headers['content-type'] ?? '')
     .split(';')

@@ -20,7 +20,7 @@ export function measureRequests(ctx: Context): RequestHandler {
     res.on('close', () => {
       // Without the time that the caller asked the service to wait.
       const milliseconds = performance.now() - startedAt - Number(res.locals['waitedMs'] ?? 0)
-      const route = templateOf(req.route)
+      const route = String(res.locals['path'] ?? 'unknown')
       const status = res.writableFinished ? res.statusCode : 0
       const requestId = String(res.locals['requestId'])
       ctx.metrics.countRequest({ method, route, status }, milliseconds / SECOND_MS)
@@ -42,10 +42,4 @@ export function measureRequests(ctx: Context): RequestHandler {
     if (tracer === undefined) next()
     else span = tracer.inRequest(method, next)
   }
-}
-
-/** Returns the path of the route that matched as `/agent/{agent_id}`; `unknown` if none did. */
-function templateOf(route: unknown): string {
-  const path = (route as { path?: unknown } | undefined)?.path
-  return typeof path === 'string' ? path.replace(/:(\w+)/g, '{$1}') : 'unknown'
 }

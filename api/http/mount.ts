@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { RequestListener } from 'node:http'
-import type { Express, NextFunction, Request, RequestHandler, Response, Router } from 'express'
+import type { Express, NextFunction, Request, RequestHandler, Response } from 'express'
+import { Router } from 'express'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { API_BASE, CLOSE_LIMIT_MS } from '../../shared/platform/limits.ts'
@@ -26,33 +27,39 @@ export function pathsOf(route: Route): string[] {
 }
 
 /**
- * Mounts the routes, and for each path an answer to all other methods. Paths without parameters come first,
- * so that `/claim/resolve` isn't taken for the claim with the id `resolve`.
+ * Mounts the routes, and for each path an answer to all other methods. What begins with the same word has a
+ * router of its own, since to pass a hundred paths would cost more than many a handler. Paths without
+ * parameters come first, so that `/claim/resolve` isn't taken for the claim with the id `resolve`.
  */
-export function mountRoutes(router: Router, frame: Frame, routes: readonly Route[]): void {
+export function mountRoutes(app: Router, frame: Frame, routes: readonly Route[]): void {
   const places = routes.flatMap((route) => pathsOf(route).map((path) => ({ path, route })))
   places.sort((a, b) => Number(a.path.includes('{')) - Number(b.path.includes('{')))
-  for (const [path, ofPath] of Map.groupBy(places, (place) => place.path)) {
-    const mounted = router.route(expressPath(path, ofPath[0]?.route.endsOpen))
-    for (const { route } of ofPath) mounted[route.method === 'GET' ? 'get' : 'post'](serve(frame, route))
-    const allowed = ofPath.flatMap(({ route }) => (route.method === 'GET' ? ['GET', 'HEAD'] : ['POST']))
-    mounted.all(answerOtherMethods(frame, [...allowed, 'OPTIONS']))
+  for (const [area, inArea] of Map.groupBy(places, ({ path }) => AREA.exec(path)?.[0] ?? '')) {
+    const paths = Map.groupBy(inArea, ({ path }) => path)
+    const router = paths.size === 1 ? app : Router({ caseSensitive: true })
+    if (router !== app) app.use(area, router)
+    for (const [path, ofPath] of paths) {
+      const below = router === app ? path : path.slice(area.length)
+      const mounted = router.route(expressPath(below, ofPath[0]?.route.endsOpen))
+      for (const { route } of ofPath)
+        mounted[route.method === 'GET' ? 'get' : 'post'](serve(frame, route, path))
+      const allowed = ofPath.flatMap(({ route }) => (route.method === 'GET' ? ['GET', 'HEAD'] : ['POST']))
+      mounted.all(answerOtherMethods(frame, path, [...allowed, 'OPTIONS']))
+    }
   }
 }
 
-/**
- * Returns a path in Express's form: `{name}` becomes `:name`. With `endsOpen` the last one becomes `*name`,
- * whose value may have slashes.
- */
+/** The first word of a path, with the base before it. */
+const AREA = new RegExp(`^(${API_BASE})?/?[^/]*`)
+
+/** Returns a path in Express's form: `{name}` as `:name`; if it `endsOpen`, the last as `*name`, with slashes. */
 const expressPath = (path: string, endsOpen = false): string =>
   (endsOpen ? path.replace(/\{(\w+)\}$/, '*$1') : path).replace(/\{(\w+)\}/g, ':$1')
 
-/**
- * Returns a handler that answers OPTIONS with the methods of a path, and refuses methods that it doesn't
- * take.
- */
-function answerOtherMethods({ gate }: Frame, allowed: readonly string[]): RequestHandler {
+/** Returns a handler that answers OPTIONS with a path's methods, and refuses methods that it doesn't take. */
+function answerOtherMethods({ gate }: Frame, path: string, allowed: readonly string[]): RequestHandler {
   return async (req, res) => {
+    res.locals['path'] = path
     res.setHeader('Allow', allowed.join(', '))
     if (req.method !== 'OPTIONS')
       throw new Refusal(

@@ -34,10 +34,7 @@ export type RefusalKind = NonNullable<Refusal['countedAs']> | 'large_headers' | 
 /** Counts a refusal for the next log line, which also has the first `error` given, without its stack. */
 export type NoteRefusal = (kind: RefusalKind, error?: unknown) => void
 
-/**
- * Creates a function that counts refusals and logs them: at most one line a second, with the number of each
- * kind.
- */
+/** Creates a function that counts refusals, and logs how many of each kind: at most one line a second. */
 export function createRefusalLogger(log: Log): NoteRefusal {
   let counts: Partial<Record<RefusalKind, number>> = {}
   let example: unknown

@@ -3,10 +3,7 @@ import type { RequestHandler } from 'express'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { isHostAllowed } from '../../shared/platform/hosts.ts'
 
-/**
- * Headers that may occur only once: a proxy and this server might each use another one (RFC 9110 section 5.3,
- * RFC 9112 section 3.2).
- */
+/** Headers that are sent once: a proxy might use another one (RFC 9110 section 5.3, RFC 9112 section 3.2). */
 const SINGLE_HEADERS = ['authorization', 'host']
 
 /**
@@ -32,7 +29,7 @@ export function refuseSmuggling(allowedHosts: readonly string[] | undefined): Re
 }
 
 /** Returns a sentence about what a proxy could read differently in a request's head; undefined if there is nothing. */
-function findSmuggling({ headers, headersDistinct, httpVersion }: IncomingMessage): string | undefined {
+function findSmuggling({ headers, rawHeaders, httpVersion }: IncomingMessage): string | undefined {
   const coding = headers['transfer-encoding']
   if (httpVersion !== '1.1' && httpVersion !== '1.0')
     return 'The request line must end with HTTP/1.1 (or HTTP/1.0).'
@@ -40,7 +37,10 @@ function findSmuggling({ headers, headersDistinct, httpVersion }: IncomingMessag
     return 'A request of HTTP/1.1 must have the header Host.'
   if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
     return 'The body must be sent with a Content-Length or with "Transfer-Encoding: chunked".'
-  const twice = SINGLE_HEADERS.find((name) => (headersDistinct[name]?.length ?? 0) > 1)
+  // Names stand at even places, values at odd ones.
+  const countOf = (name: string): number =>
+    rawHeaders.filter((text, place) => place % 2 === 0 && text.toLowerCase() === name).length
+  const twice = SINGLE_HEADERS.find((name) => countOf(name) > 1)
   return twice === undefined ? undefined : `The header ${twice} stands twice; send it once.`
 }
 

@@ -34,10 +34,13 @@ interface Served {
   share: ReturnType<typeof createSharedReads<WrittenAnswer>>
 }
 
-/** Returns the handler that serves requests of a route. It throws refusals, which answerErrors() sends. */
-export function serve(frame: Frame, route: Route): RequestHandler {
+/** Returns the handler of a route at one of its paths. It throws refusals, which answerErrors() sends. */
+export function serve(frame: Frame, route: Route, path: string): RequestHandler {
   const served = { route, share: createSharedReads<WrittenAnswer>() }
-  return (req, res) => new RequestUnderWay(frame, served, req, res).answer()
+  return (req, res) => {
+    res.locals['path'] = path
+    return new RequestUnderWay(frame, served, req, res).answer()
+  }
 }
 
 /** What a request says before its body. */
@@ -125,9 +128,7 @@ class RequestUnderWay {
       : { line: 'agents', caller: agentId, signal }
   }
 
-  /**
-   * Runs a part in its turn, within what is left of the request's time; after that the request is aborted.
-   */
+  /** Runs a part in its turn, within what is left of the request's time; after that the request is aborted. */
   async #inTurn<T>(visitor: Visitor, part: () => Promise<T>): Promise<T> {
     const { gate } = this.#frame
     const { method, patienceMs = 0 } = this.#served.route
@@ -293,4 +294,5 @@ class RequestUnderWay {
 
 /** Returns path parameters as texts: one with slashes, which Express gives in parts, is joined again. */
 const joinParts = (params: Request['params']): Record<string, string> =>
-  Object.fromEntries(Object.entries(params).map(([name, value]) => [name, [value].flat().join('/')]))
+  Object.fromEntries(Object.entries(params).map(([name, value]) => [name, joinPart(value)]))
+const joinPart = (value: string | string[]): string => (typeof value === 'string' ? value : value.join('/'))

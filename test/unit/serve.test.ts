@@ -49,6 +49,7 @@ async function serveRoute(
       ...frame,
     },
     route,
+    '/x',
   )
   const app = express()
   app.use(beginRequest)
