@@ -108,11 +108,11 @@ describe('of a coin the operator is told', () => {
     async (kind, fieldsAt, shown) => {
       const before = await ctx.coins.models.coins.findById('xmr').lean()
       expect(await findingsOf(coinFindings)).toEqual(new Map())
+      onTestFinished(async () => void (await ctx.coins.models.coins.replaceOne({ _id: 'xmr' }, before ?? {})))
       await changeCoin(fieldsAt(nowSeconds(ctx)))
       const found = await findingsOf(coinFindings)
       expect([...found.keys()]).toEqual([kind])
       expect(found.get(kind)).toMatchObject(shown)
-      await ctx.coins.models.coins.replaceOne({ _id: 'xmr' }, before ?? {})
     },
   )
 

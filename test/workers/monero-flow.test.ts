@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { waitFor } from '../../scripts/embedded/wait.ts'
 import { MONERO_ERROR } from '../../shared/money/coins/monero/monero-wallet.ts'
 import { NodeRefused } from '../../shared/money/node-errors.ts'
 import { FULL, sampled } from '../support/full.ts'
@@ -12,12 +13,14 @@ import {
   MONERO_QUEUES,
   moneroChain,
   openMoneroVenue,
+  UNLOCK_BLOCKS,
   XMR,
   type Invoiced,
   type InvoiceJson,
   type MoneroPayee,
   type MoneroVenue,
 } from '../support/monero-venue.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -75,7 +78,11 @@ describe('an invoice in Monero', () => {
     await venue.nextRound()
     expect(await venue.check(invoice)).toMatchObject({ status: 'confirming', payments: [{ state: 'seen' }] })
     await venue.regtest.flushTxpool()
-    await venue.nextRound()
+    const isMissed = async () => {
+      await venue.nextRound()
+      return (await venue.ctx.invoices.listPayments(invoice.id))[0]?.missing_since
+    }
+    await waitFor('a round that misses it', isMissed, { limitMs: PATIENCE_MS })
     await venue.generate(4)
     await venue.nextRound()
     expect(await venue.check(invoice)).toMatchObject({ status: 'confirming', payments: [{ state: 'seen' }] })
@@ -155,9 +162,9 @@ describe('a payout in Monero', () => {
     payee = await venue.openPayee()
     await venue.fund(6, 2n * XMR)
   })
-  /** Mines what makes the transaction under way final, and sends what waited for that. */
+  /** Mines what makes the transaction under way final, though the first block may lack it; sends what waited. */
   const confirm = async () => {
-    await venue.generate(CONFIRMATIONS)
+    await venue.generate(UNLOCK_BLOCKS)
     await send()
   }
 
@@ -182,7 +189,7 @@ describe('a payout in Monero', () => {
     ])
     await sendMonero(refusing('not enough money', MONERO_ERROR.notEnoughMoney))
     expect([await stateOf(owed), (await coin())?.fee_high]).toEqual(['owed', undefined])
-    // A payee that it signs for never stops nobody else.
+    // A payee for whom it does not sign stops nobody else.
     const other = await payee.address()
     const next = await venue.owe(XMR / 400n, other)
     await sendMonero(
@@ -213,7 +220,7 @@ describe('a payout in Monero', () => {
     expect((await coin())?.halted?.reason).toContain('which the database does not know')
     await expect(reconcileMonero(venue.ctx)).rejects.toThrow('reconcile again once it is')
     expect(await stateOf(owed)).toBe('signed')
-    await venue.generate(CONFIRMATIONS)
+    await venue.generate(UNLOCK_BLOCKS)
     await reconcileMonero(venue.ctx)
     expect([(await coin())?.halted, await stateOf(owed)]).toEqual([undefined, 'owed'])
     expect((await venue.ctx.payouts.findTransfer(before._id))?.state).toBe('replaced')
