@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
   crashAt,
   crashInRun,
@@ -7,20 +7,10 @@ import {
   RUN_CRASH_POINTS,
   startNanoChild,
 } from '../support/nano-crashes.ts'
-import { checkBooksAfterEach } from '../support/money.ts'
-import { nanoChain, openNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
+import { useNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
 
 let venue: NanoVenue
-
-beforeAll(async () => {
-  venue = await openNanoVenue()
-})
-beforeEach(() => venue.reset())
-checkBooksAfterEach(
-  () => venue.ctx,
-  () => nanoChain(venue),
-)
-afterAll(() => venue.stop())
+useNanoVenue((opened) => (venue = opened))
 
 describe('a worker that is killed at any step of settling, sweeping and sending', () => {
   it.each(CRASH_POINTS)(

@@ -198,32 +198,29 @@ describe('a backup', () => {
     })
   })
 
-  it.runIf(FULL)(
-    'goes into no folder that holds something, into no database that does, and not if it was altered',
-    async () => {
-      expect(await operator(production(), ['backup', backup])).toMatchObject({
-        exitCode: 1,
-        stderr: expect.stringContaining('is not empty'),
-      })
-      expect(await operator(production(), ['restore', backup, '--to', production()])).toMatchObject({
-        exitCode: 1,
-        stderr: expect.stringMatching(/holds \d+ collections already/),
-      })
-      const altered = path.join(folder, 'altered')
-      fs.cpSync(backup, altered, { recursive: true })
-      fs.appendFileSync(path.join(altered, 'database', 'posts.bson'), 'x')
-      expect(
-        await operator(production(), ['restore', altered, '--to', databaseBeside('altered')]),
-      ).toMatchObject({
-        exitCode: 1,
-        stderr: expect.stringContaining('its SHA-256 differs'),
-      })
-      fs.rmSync(path.join(altered, 'manifest.json'))
-      expect(
-        (await operator(production(), ['restore', altered, '--to', databaseBeside('altered')])).stderr,
-      ).toContain('an unfinished one')
-    },
-  )
+  it('goes into no folder that holds something, into no database that does, and not if it was altered', async () => {
+    expect(await operator(production(), ['backup', backup])).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('is not empty'),
+    })
+    expect(await operator(production(), ['restore', backup, '--to', production()])).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringMatching(/holds \d+ collections already/),
+    })
+    const altered = path.join(folder, 'altered')
+    fs.cpSync(backup, altered, { recursive: true })
+    fs.appendFileSync(path.join(altered, 'database', 'posts.bson'), 'x')
+    expect(
+      await operator(production(), ['restore', altered, '--to', databaseBeside('altered')]),
+    ).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('its SHA-256 differs'),
+    })
+    fs.rmSync(path.join(altered, 'manifest.json'))
+    expect(
+      (await operator(production(), ['restore', altered, '--to', databaseBeside('altered')])).stderr,
+    ).toContain('an unfinished one')
+  })
 
   it.runIf(FULL)(
     'names where it would be restored to, a set of several members too, and no password',
@@ -262,36 +259,33 @@ describe('a restored copy', () => {
     })
   })
 
-  it.runIf(FULL)(
-    'is promoted only once others were asked what they remember, or in spite of it',
-    async () => {
-      const lonely = await operator(copy(), ['promote'])
-      expect([lonely.exitCode, lonely.stderr]).toEqual([1, expect.stringContaining('nobody was asked')])
-      // The network that it was taken from goes on, and has signed since.
-      await waitFor(
-        'a seal that the copy does not have',
-        async () => {
-          await post(agents[0])
-          const [here, there] = await Promise.all([
-            service.ctx.seals.lastSigned(),
-            open(copy(), (ctx) => ctx.seals.lastSigned()),
-          ])
-          return here !== undefined && here._id > (there?._id ?? 0) ? true : undefined
-        },
-        LIMIT,
-      )
-      const behind = await operator(copy(), ['promote'], { BASE_URL: service.url })
-      expect([behind.exitCode, behind.stderr]).toEqual([
-        1,
-        expect.stringMatching(/remembers \d+ seals that the copy does not have/),
-      ])
-      expect((await operator(copy(), ['promote', '--dry-run'], { BASE_URL: service.url })).exitCode).toBe(0)
-      expect(await open(copy(), (ctx) => isStopped(ctx, 'xno'))).toBe(true)
-      expect((await operator(copy(), ['promote', '--anyway'], { BASE_URL: service.url })).exitCode).toBe(0)
-      expect(await open(copy(), (ctx) => isStopped(ctx, 'xno'))).toBe(false)
-      expect(await answerOf(copy(), 'promote')).toMatchObject({ changed: false })
-    },
-  )
+  it('is promoted only once others were asked what they remember, or in spite of it', async () => {
+    const lonely = await operator(copy(), ['promote'])
+    expect([lonely.exitCode, lonely.stderr]).toEqual([1, expect.stringContaining('nobody was asked')])
+    // The network that it was taken from goes on, and has signed since.
+    await waitFor(
+      'a seal that the copy does not have',
+      async () => {
+        await post(agents[0])
+        const [here, there] = await Promise.all([
+          service.ctx.seals.lastSigned(),
+          open(copy(), (ctx) => ctx.seals.lastSigned()),
+        ])
+        return here !== undefined && here._id > (there?._id ?? 0) ? true : undefined
+      },
+      LIMIT,
+    )
+    const behind = await operator(copy(), ['promote'], { BASE_URL: service.url })
+    expect([behind.exitCode, behind.stderr]).toEqual([
+      1,
+      expect.stringMatching(/remembers \d+ seals that the copy does not have/),
+    ])
+    expect((await operator(copy(), ['promote', '--dry-run'], { BASE_URL: service.url })).exitCode).toBe(0)
+    expect(await open(copy(), (ctx) => isStopped(ctx, 'xno'))).toBe(true)
+    expect((await operator(copy(), ['promote', '--anyway'], { BASE_URL: service.url })).exitCode).toBe(0)
+    expect(await open(copy(), (ctx) => isStopped(ctx, 'xno'))).toBe(false)
+    expect(await answerOf(copy(), 'promote')).toMatchObject({ changed: false })
+  })
 })
 
 describe('a database that was put together from different times', () => {

@@ -7,9 +7,6 @@ import { moneroChain, openMoneroVenue, XMR, type MoneroPayee, type MoneroVenue }
 import { checkBooksAfterEach } from './money.ts'
 
 export interface MoneroPayouts {
-  /** A venue that serves nothing: each test calls what a job would, when it would. */
-  readonly venue: MoneroVenue
-  readonly payee: MoneroPayee
   send(): Promise<void>
   coin(): ReturnType<MoneroVenue['ctx']['coins']['findCoin']>
   stateOf(owed: PayoutRecord): Promise<string>
@@ -22,11 +19,13 @@ export interface MoneroPayouts {
 }
 
 /**
- * Opens one venue and a payee for a test file, and checks the books after each test.
+ * Opens one venue, which serves nothing, and a payee for a test file, and checks the books after each test.
  *
  * @param parts how many parts of 2 XMR the wallet begins with: each test gets its change back only later
  */
-export function openMoneroPayouts(parts: number): MoneroPayouts {
+export function openMoneroPayouts(
+  parts: number,
+): MoneroPayouts & { readonly venue: MoneroVenue; readonly payee: MoneroPayee } {
   let venue: MoneroVenue
   let payee: MoneroPayee
   beforeAll(async () => {
@@ -40,23 +39,30 @@ export function openMoneroPayouts(parts: number): MoneroPayouts {
     () => moneroChain(venue),
   )
   afterAll(() => venue?.stop())
-  const withWallet = (fields: Partial<MoneroWallet>): MoneroContext => ({
-    ...venue.ctx,
-    monero: { ...venue.ctx.monero, wallet: { ...venue.ctx.monero.wallet, ...fields } },
-  })
   return {
+    ...moneroPayouts(() => venue),
     get venue() {
       return venue
     },
     get payee() {
       return payee
     },
-    send: () => sendMonero(venue.ctx),
-    coin: () => venue.ctx.coins.findCoin('xmr'),
-    stateOf: async ({ _id }) => (await venue.payout(_id)).state,
+  }
+}
+
+/** What a test of payouts does with a venue whose workers don't send: it calls what a job would, when it would. */
+export function moneroPayouts(venueOf: () => MoneroVenue): MoneroPayouts {
+  const withWallet = (fields: Partial<MoneroWallet>): MoneroContext => {
+    const { ctx } = venueOf()
+    return { ...ctx, monero: { ...ctx.monero, wallet: { ...ctx.monero.wallet, ...fields } } }
+  }
+  return {
+    send: () => sendMonero(venueOf().ctx),
+    coin: () => venueOf().ctx.coins.findCoin('xmr'),
+    stateOf: async ({ _id }) => (await venueOf().payout(_id)).state,
     transferOf: async ({ _id }) =>
-      (await venue.ctx.payouts.models.transfers
-        .findOne({ payout_ids: _id })
+      (await venueOf()
+        .ctx.payouts.models.transfers.findOne({ payout_ids: _id })
         .sort({ _id: -1 })
         .lean<TransferRecord>()) ?? expect.fail(`no transfer carries ${_id}`),
     withWallet,

@@ -2,6 +2,7 @@ import { hash, randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import { afterAll, beforeAll, beforeEach } from 'vitest'
 import { readConfig } from '../../shared/platform/config.ts'
 import { noResolutions } from '../../shared/agents/agent.ts'
 import { newId } from '../../shared/platform/ids.ts'
@@ -28,7 +29,7 @@ import { hashStateBlock, signHash, workRoot } from '../../devnet/nano-node/block
 import { epochLinks } from '../../devnet/nano-node/ledger.ts'
 import { devThresholds, findWork } from '../../devnet/nano-node/work.ts'
 import { startNanoNode, type NanoNode, type NanoNodeOptions } from '../../devnet/nano-node/nano-node.ts'
-import type { ChainHoldings } from './money.ts'
+import { checkBooksAfterEach, type ChainHoldings } from './money.ts'
 import { emptyCollections, forgetGivenAddresses, isolate, leaveDatabase } from './servers.ts'
 import { fillNanoPool, watchNano } from './nano-jobs.ts'
 
@@ -206,6 +207,26 @@ export async function openNanoVenue(options: VenueOptions = {}): Promise<NanoVen
   }
   await ready()
   return venue
+}
+
+/**
+ * Opens a venue for a test file, which is as new before each of its tests; after each the books have to agree
+ * with the chain.
+ *
+ * @param take keeps the venue once it is open
+ */
+export function useNanoVenue(take: (opened: NanoVenue) => void, options?: VenueOptions): void {
+  let venue: NanoVenue
+  beforeAll(async () => {
+    venue = await openNanoVenue(options)
+    take(venue)
+  })
+  beforeEach(() => venue.reset())
+  checkBooksAfterEach(
+    () => venue.ctx,
+    () => nanoChain(venue),
+  )
+  afterAll(() => venue.stop())
 }
 
 /**

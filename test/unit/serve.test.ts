@@ -178,3 +178,12 @@ it('a body that is refused when it is there already gives back the room that it 
   expect(room.add(MAX_HELD_BODY_BYTES.token / AGENT_BODY_SHARE)).toBe(true)
   room.release()
 })
+
+it('a port that another program has is named, with the setting that gives the process another one', async () => {
+  const holder = createServer()
+  onTestFinished(() => void holder.close())
+  const port = await listen(holder, 0, '127.0.0.1')
+  await expect(listen(createServer(), port, '127.0.0.1', 'METRICS_PORT')).rejects.toThrow(
+    `Port ${port} on 127.0.0.1 is taken by another program; set METRICS_PORT to a free one.`,
+  )
+})

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import type { Context } from '../../shared/context.ts'
 import { newId } from '../../shared/platform/ids.ts'
@@ -21,13 +21,11 @@ import {
 import type { TransferRecord } from '../../shared/money/payout.ts'
 import { recordPayment } from '../../shared/money/settlement.ts'
 import { foundAt, newTx } from '../support/coins.ts'
-import { checkBooksAfterEach } from '../support/money.ts'
 import {
   DAY_RAW,
-  nanoChain,
-  openNanoVenue,
   signAndPublish,
   strangerAddress,
+  useNanoVenue,
   XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
@@ -35,15 +33,7 @@ import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nan
 import { FULL } from '../support/full.ts'
 
 let venue: NanoVenue
-beforeAll(async () => {
-  venue = await openNanoVenue()
-})
-beforeEach(() => venue.reset())
-checkBooksAfterEach(
-  () => venue.ctx,
-  () => nanoChain(venue),
-)
-afterAll(() => venue.stop())
+useNanoVenue((opened) => (venue = opened))
 
 const balances = () => venue.ctx.journal.balances('xno')
 /** What the books lack of the chain, looked at now. */

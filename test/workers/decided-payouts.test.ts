@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Ruling } from '../../shared/market/dispute-rules.ts'
 import { decideDispute, undoDecision } from '../../shared/market/dispute-service.ts'
 import { deliverOrder, disputeOrder } from '../../shared/market/order-service.ts'
@@ -10,22 +10,12 @@ import type { Session } from '../../shared/platform/database.ts'
 import { coinFindings } from '../../shared/operation/coin-findings.ts'
 import { newTx } from '../support/coins.ts'
 import { checkMarket } from '../support/market.ts'
-import { checkBooksAfterEach } from '../support/money.ts'
 import { sendNano, watchNano } from '../support/nano-jobs.ts'
-import { nanoChain, openNanoVenue, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
+import { strangerAddress, useNanoVenue, XNO, type NanoVenue } from '../support/nano-venue.ts'
 
 const HOLD_MS = 600_000
 let venue: NanoVenue
-
-beforeAll(async () => {
-  venue = await openNanoVenue()
-})
-beforeEach(() => venue.reset())
-checkBooksAfterEach(
-  () => venue.ctx,
-  () => nanoChain(venue),
-)
-afterAll(() => venue.stop())
+useNanoVenue((opened) => (venue = opened))
 
 /** The price of an order here, and what of it a release gives to the seller. */
 const [PRICE, SHARE] = [10n * XNO, 8n * XNO]

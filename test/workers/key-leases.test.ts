@@ -8,13 +8,16 @@ import { runVerb } from '../support/run-verb.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
 import { enqueueSigning } from '../../shared/ledger/seal-service.ts'
+import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { readMemory } from '../../shared/ledger/seal-memory.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
+import { signSeals } from '../../shared/ledger/signing.ts'
 import { createNanoKeys } from '../../shared/money/coins/nano/nano-keys.ts'
 import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { KEY_LEASES, LeaseLost, type KeyHost } from '../../shared/platform/lease-store.ts'
-import { guardTransactions } from '../../workers/keyed-queues.ts'
-import { openLedger, verifyWholeLedger } from '../support/ledger.ts'
+import { guardTransactions, keyOf, serveWithKey } from '../../workers/keyed-queues.ts'
+import { openLedger, openWorkerContext, verifyWholeLedger } from '../support/ledger.ts'
 import { openNanoVenue, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
 import { startWorkersProcess, type RunningProcess } from '../support/processes.ts'
 
@@ -238,6 +241,67 @@ describe('a host with another seed', () => {
 })
 
 describe('of two hosts with one seal key', () => {
+  it('the one that waits remembers what the other signs and signs on when that one stops; one with another key is refused', async () => {
+    const ledger = await openLedger()
+    const key = keyOf('sign-seals') ?? expect.fail('signing needs no key')
+    const running: { close(): Promise<void> }[] = []
+    const startHost = async (makeKey: (keyFile: string) => void) => {
+      const own = fs.mkdtempSync(path.join(folder, 'host-'))
+      const [keyFile, memoryFile] = [path.join(own, 'seal-key'), path.join(own, 'seal-memory')]
+      fs.copyFileSync(ledger.memoryFile, memoryFile)
+      makeKey(keyFile)
+      const env = { ...ledger.env, SEAL_KEY_FILE: keyFile, SEAL_MEMORY_FILE: memoryFile, DATA_DIR: own }
+      const ctx = await openWorkerContext(env)
+      let serving: Context | undefined
+      const served = serveWithKey(ctx, key, (guarded) => {
+        serving = guarded
+        return { close: () => Promise.resolve((serving = undefined)) }
+      })
+      const host = {
+        whenServing: () => waitFor('a host that serves', () => serving, LIMIT),
+        isServing: () => serving !== undefined,
+        remembers: () => readMemory(memoryFile)?.seq,
+        async close() {
+          running.splice(running.indexOf(host), 1)
+          await served.close()
+          await ctx.close()
+        },
+      }
+      running.push(host)
+      return host
+    }
+    const states = async () => (await ledger.ctx.leases.listHosts()).map(({ state }) => state).sort()
+    const whenThere = (state: KeyHost['state']) =>
+      waitFor(`a host that is ${state}`, async () => (await states()).includes(state) || undefined, LIMIT)
+    const copyKey = (keyFile: string) => fs.copyFileSync(ledger.keyFile, keyFile)
+    const written: string[] = []
+    const sealAndSign = async (signer: Context) => {
+      written.push(...(await ledger.write(2)))
+      await sequencePending(ledger.ctx)
+      await makeSeal(ledger.ctx)
+      await signSeals(signer)
+    }
+    try {
+      await sealAndSign(ledger.ctx)
+      const first = await startHost(copyKey)
+      const signer = await first.whenServing()
+      const second = await startHost(copyKey)
+      await whenThere('waiting')
+      const other = await startHost((keyFile) => ensureSealKey(keyFile))
+      await whenThere('refused')
+      for (let round = 0; round < 2; round++) await sealAndSign(signer)
+      await waitFor('the memory of the one that waits', () => second.remembers() === 3 || undefined, LIMIT)
+      await first.close()
+      await sealAndSign(await second.whenServing())
+      expect([other.isServing(), await states()]).toEqual([false, ['held', 'refused']])
+      expect((await ledger.ctx.seals.lastSigned())?._id).toBe(4)
+      await verifyWholeLedger(ledger.ctx, written)
+    } finally {
+      for (const host of running.toReversed()) await host.close()
+      await ledger.stop()
+    }
+  })
+
   it.runIf(FULL)(
     'the one that waits remembers what the other signs, and signs on when that one dies',
     async () => {

@@ -1,18 +1,23 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { MONERO_ERROR } from '../../shared/money/coins/monero/monero-wallet.ts'
+import { NodeRefused } from '../../shared/money/node-errors.ts'
 import { FULL, sampled } from '../support/full.ts'
 import { expectConfirmed } from '../support/monero-crashes.ts'
-import { checkMonero } from '../support/monero-jobs.ts'
+import { checkMonero, reconcileMonero, sendMonero } from '../support/monero-jobs.ts'
+import { moneroPayouts } from '../support/monero-payouts.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import {
   CONFIRMATIONS,
   DAY_PICO,
+  MONERO_QUEUES,
   moneroChain,
   openMoneroVenue,
   UNLOCK_BLOCKS,
   XMR,
   type Invoiced,
   type InvoiceJson,
+  type MoneroPayee,
   type MoneroVenue,
 } from '../support/monero-venue.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
@@ -25,7 +30,8 @@ vi.setConfig({ testTimeout: 240_000 })
 
 let venue: MoneroVenue
 beforeAll(async () => {
-  venue = await openMoneroVenue()
+  // Payouts are sent when a test says so.
+  venue = await openMoneroVenue({ queues: MONERO_QUEUES.filter((name) => name !== 'send-monero') })
 })
 checkBooksAfterEach(
   () => venue?.ctx,
@@ -63,6 +69,29 @@ describe('an invoice in Monero', () => {
       payments: [{ tx_hash: tx, state: 'settled', late: false }],
     })
     expect(Date.parse(String(settled.pass_until))).toBeGreaterThan(venue.ctx.now() + DAY_MS - 60_000)
+  })
+
+  // holds: rules.pass.payment_states.gone
+  it('whose payment the pool has lost stays open for five blocks, and awaits payment then', async () => {
+    const invoice = await venue.invoice(1)
+    await venue.pay(invoice, DAY_PICO)
+    await venue.nextRound()
+    expect(await venue.check(invoice)).toMatchObject({ status: 'confirming', payments: [{ state: 'seen' }] })
+    await venue.regtest.flushTxpool()
+    const isMissed = async () => {
+      await venue.nextRound()
+      return (await venue.ctx.invoices.listPayments(invoice.id))[0]?.missing_since
+    }
+    await waitFor('a round that misses it', isMissed, { limitMs: PATIENCE_MS })
+    await venue.generate(4)
+    await venue.nextRound()
+    expect(await venue.check(invoice)).toMatchObject({ status: 'confirming', payments: [{ state: 'seen' }] })
+    await venue.generate(1)
+    await venue.nextRound()
+    expect(await venue.check(invoice)).toMatchObject({
+      status: 'awaiting_payment',
+      payments: [{ state: 'gone' }],
+    })
   })
 
   it.runIf(FULL)('is paid in two parts, credited once the second is confirmed', async () => {
@@ -127,23 +156,78 @@ describe('an invoice in Monero', () => {
 })
 
 describe('a payout in Monero', () => {
-  it('arrives with the payee to the last piconero, once, and is confirmed with its block', async () => {
-    const payee = await venue.openPayee()
-    const address = await payee.address()
-    await venue.fund(1, 2n * XMR)
-    const amountPico = XMR / 3n
-    const owed = await venue.owe(amountPico, address)
-    const until = (state: string) =>
-      waitFor(
-        `its payout to be ${state}`,
-        async () => ((await venue.payout(owed._id)).state === state ? true : undefined),
-        { limitMs: PATIENCE_MS },
-      )
-    await until('sent')
+  const { send, coin, stateOf, transferOf, withWallet, withoutRelay } = moneroPayouts(() => venue)
+  let payee: MoneroPayee
+  beforeAll(async () => {
+    payee = await venue.openPayee()
+    await venue.fund(6, 2n * XMR)
+  })
+  /** Mines what makes the transaction under way final, though the first block may lack it; sends what waited. */
+  const confirm = async () => {
     await venue.generate(UNLOCK_BLOCKS)
-    await until('confirmed')
+    await send()
+  }
+
+  it('stays owed while the wallet cannot sign, asks a fee above MAX_FEE_XMR, or has too little, and each is said', async () => {
+    const address = await payee.address()
+    const owed = await venue.owe(XMR / 500n, address)
+    const { wallet } = venue.ctx.monero
+    const refusing = (reason: string, code: number) =>
+      withWallet({ prepareTransfer: () => Promise.reject(new NodeRefused('transfer', reason, code)) })
+    await sendMonero(refusing('command not supported by watch-only wallet', MONERO_ERROR.watchOnly))
+    expect([await stateOf(owed), (await coin())?.problems?.wallet]).toEqual([
+      'owed',
+      expect.stringContaining('watch-only'),
+    ])
+    const dear = withWallet({
+      prepareTransfer: async (to) => ({ ...(await wallet.prepareTransfer(to)), feePico: XMR }),
+    })
+    await sendMonero(dear)
+    expect([await stateOf(owed), (await coin())?.fee_high]).toEqual([
+      'owed',
+      expect.objectContaining({ fee_raw: String(XMR), sum_raw: String(XMR / 500n) }),
+    ])
+    await sendMonero(refusing('not enough money', MONERO_ERROR.notEnoughMoney))
+    expect([await stateOf(owed), (await coin())?.fee_high]).toEqual(['owed', undefined])
+    // A payee for whom it does not sign stops nobody else.
+    const other = await payee.address()
+    const next = await venue.owe(XMR / 400n, other)
+    await sendMonero(
+      withWallet({
+        prepareTransfer: (to) =>
+          to.some((one) => one.address === address)
+            ? Promise.reject(new NodeRefused('transfer', 'no', MONERO_ERROR.wrongAddress))
+            : wallet.prepareTransfer(to),
+      }),
+    )
+    expect([await stateOf(owed), await stateOf(next)]).toEqual(['owed', 'sent'])
+    await confirm()
+    expect((await coin())?.problems?.wallet).toBeUndefined()
+    await expectConfirmed(venue, next)
+    expect([await payee.arrived(address), await payee.arrived(other)]).toEqual([[XMR / 500n], [XMR / 400n]])
+    await confirm()
     await expectConfirmed(venue, owed)
-    expect(await payee.arrived(address)).toEqual([amountPico])
+  })
+
+  it('and whose money was spent by hand stops the coin until a reconciliation is certain of that, and is paid once', async () => {
+    const address = await payee.address()
+    const owed = await venue.owe(XMR / 25n, address)
+    await expect(sendMonero(withoutRelay())).rejects.toThrow('the process ended here')
+    const before = await transferOf(owed)
+    const [image] = (JSON.parse(before.signed) as { keyImages: string[] }).keyImages
+    await venue.wallet.call('sweep_single', { address: venue.wallet.address, key_image: image })
+    await send()
+    expect((await coin())?.halted?.reason).toContain('which the database does not know')
+    await expect(reconcileMonero(venue.ctx)).rejects.toThrow('reconcile again once it is')
+    expect(await stateOf(owed)).toBe('signed')
+    await venue.generate(UNLOCK_BLOCKS)
+    await reconcileMonero(venue.ctx)
+    expect([(await coin())?.halted, await stateOf(owed)]).toEqual([undefined, 'owed'])
+    expect((await venue.ctx.payouts.findTransfer(before._id))?.state).toBe('replaced')
+    await send()
+    await confirm()
+    expect(await payee.arrived(address)).toEqual([XMR / 25n])
+    expect((await transferOf(owed)).tx).not.toBe(before.tx)
   })
 })
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, it } from 'vitest'
+import { describe, it } from 'vitest'
 import { FULL } from '../support/full.ts'
 import {
   crashAt,
@@ -7,20 +7,10 @@ import {
   startNanoChild,
   type CrashPoint,
 } from '../support/nano-crashes.ts'
-import { checkBooksAfterEach } from '../support/money.ts'
-import { nanoChain, openNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
+import { useNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
 
 let venue: NanoVenue
-
-beforeAll(async () => {
-  venue = await openNanoVenue()
-})
-beforeEach(() => venue.reset())
-checkBooksAfterEach(
-  () => venue.ctx,
-  () => nanoChain(venue),
-)
-afterAll(() => venue.stop())
+useNanoVenue((opened) => (venue = opened))
 
 /** One of each kind, with the blocks below; all of them are in test/faults. */
 const SOME: readonly CrashPoint[] = [{ call: 'transaction', phase: 'after', count: 1 }]

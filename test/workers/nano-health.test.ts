@@ -1,34 +1,17 @@
 import fs from 'node:fs'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { isCoinReady } from '../../shared/money/invoice-service.ts'
 import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { setRate } from '../support/coins.ts'
-import { checkBooksAfterEach } from '../support/money.ts'
-import {
-  DAY_RAW,
-  nanoChain,
-  openNanoVenue,
-  strangerAddress,
-  XNO,
-  type NanoVenue,
-} from '../support/nano-venue.ts'
+import { DAY_RAW, strangerAddress, useNanoVenue, XNO, type NanoVenue } from '../support/nano-venue.ts'
 import { fillNanoPool, sendNano, watchNano } from '../support/nano-jobs.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { FULL } from '../support/full.ts'
 
 let venue: NanoVenue
-
-beforeAll(async () => {
-  venue = await openNanoVenue({ env: { INVOICE_MINUTES: '10' } })
-})
-beforeEach(() => venue.reset())
-checkBooksAfterEach(
-  () => venue.ctx,
-  () => nanoChain(venue),
-)
-afterAll(() => venue.stop())
+useNanoVenue((opened) => (venue = opened), { env: { INVOICE_MINUTES: '10' } })
 
 const coin = async () => {
   const record = await venue.ctx.coins.findCoin('xno')

@@ -1,5 +1,5 @@
 import fs from 'node:fs'
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { markPaidByHand, moveTransfer, replaceTransfer } from '../../shared/money/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
@@ -8,30 +8,21 @@ import { setRate } from '../support/coins.ts'
 import { FULL, sampled } from '../support/full.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { emptyCollections } from '../support/servers.ts'
-import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
+import { checkMoney } from '../support/money.ts'
 import {
   DAY_RAW,
-  nanoChain,
   openNanoVenue,
   raiseVersion,
   signAndPublish,
   strangerAddress,
+  useNanoVenue,
   XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
 import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
 
 let venue: NanoVenue
-
-beforeAll(async () => {
-  venue = await openNanoVenue()
-})
-beforeEach(() => venue.reset())
-checkBooksAfterEach(
-  () => venue.ctx,
-  () => nanoChain(venue),
-)
-afterAll(() => venue.stop())
+useNanoVenue((opened) => (venue = opened))
 
 const transfers = () => venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
 const transferOf = async ({ _id }: PayoutRecord) =>

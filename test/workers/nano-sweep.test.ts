@@ -1,17 +1,16 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { TransferRecord } from '../../shared/money/payout.ts'
 import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { recordPayment } from '../../shared/money/settlement.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
 import { FULL, sampled } from '../support/full.ts'
-import { checkBooksAfterEach } from '../support/money.ts'
 import {
   DAY_RAW,
-  nanoChain,
   openNanoVenue,
   raiseVersion,
   signAndPublish,
   strangerAddress,
+  useNanoVenue,
   XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
@@ -20,16 +19,7 @@ import { watchNano } from '../support/nano-jobs.ts'
 const LIMIT = { timeout: 60_000 }
 
 let venue: NanoVenue
-
-beforeAll(async () => {
-  venue = await openNanoVenue()
-})
-beforeEach(() => venue.reset())
-checkBooksAfterEach(
-  () => venue.ctx,
-  () => nanoChain(venue),
-)
-afterAll(() => venue.stop())
+useNanoVenue((opened) => (venue = opened))
 
 const transfers = (): Promise<TransferRecord[]> =>
   venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()

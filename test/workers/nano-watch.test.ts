@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import type { PaymentRecord } from '../../shared/money/invoice.ts'
 import { checkInvoice } from '../../shared/money/invoice-service.ts'
@@ -7,16 +7,9 @@ import { encodeNanoAddress } from '../../shared/crypto/nano-address.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, unixSeconds } from '../../shared/platform/time.ts'
 import { startNanoListener } from '../../workers/nano-listener.ts'
 import { setRate } from '../support/coins.ts'
-import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
+import { checkMoney } from '../support/money.ts'
 import type { RpcExchange } from '../../devnet/nano-node/nano-node.ts'
-import {
-  DAY_RAW,
-  nanoChain,
-  openNanoVenue,
-  signAndPublish,
-  XNO,
-  type NanoVenue,
-} from '../support/nano-venue.ts'
+import { DAY_RAW, signAndPublish, useNanoVenue, XNO, type NanoVenue } from '../support/nano-venue.ts'
 import { checkNanoInvoice, fillNanoPool, watchNano } from '../support/nano-jobs.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { createNanoHints } from '../../shared/money/coins/nano/nano-watch.ts'
@@ -24,16 +17,7 @@ import { FULL, sampled } from '../support/full.ts'
 
 const LIMIT = { limitMs: PATIENCE_MS }
 let venue: NanoVenue
-
-beforeAll(async () => {
-  venue = await openNanoVenue()
-})
-beforeEach(() => venue.reset())
-checkBooksAfterEach(
-  () => venue.ctx,
-  () => nanoChain(venue),
-)
-afterAll(() => venue.stop())
+useNanoVenue((opened) => (venue = opened))
 
 const payments = (): Promise<PaymentRecord[]> =>
   venue.ctx.invoices.models.payments.find({}).sort({ _id: 1 }).lean<PaymentRecord[]>()

@@ -1,0 +1,23 @@
+/**
+ * A self-signed certificate for 127.0.0.1 with its key, which protect nothing: it is valid until 3 November
+ * 2126, so a test moves the clock and not the certificate.
+ */
+export const CERTIFICATE = {
+  endsAt: Date.parse('2126-11-03T23:58:11Z'),
+  key: `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgi07KfmJeul9SHDx4
+oF0FCELaeEbnLvEa2DStCLNlLcGhRANCAAQZsxzFE0fNS2a65hhdXJwTBPBVEyCd
+PBdi5yqXC3InA9Ws5wx/bNKk80F5OMtBhLhRDaYURidivPqUCw2TOJ7Y
+-----END PRIVATE KEY-----`,
+  cert: `-----BEGIN CERTIFICATE-----
+MIIBfzCCASWgAwIBAgIUGaVcG40m7fBuflf61derFK0eKHowCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJMTI3LjAuMC4xMCAXDTI2MTEyNzIzNTgxMVoYDzIxMjYxMTAz
+MjM1ODExWjAUMRIwEAYDVQQDDAkxMjcuMC4wLjEwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAAQZsxzFE0fNS2a65hhdXJwTBPBVEyCdPBdi5yqXC3InA9Ws5wx/bNKk
+80F5OMtBhLhRDaYURidivPqUCw2TOJ7Yo1MwUTAdBgNVHQ4EFgQUyuyYwpfFMr5B
+gkHUg4FfyK0rS7cwHwYDVR0jBBgwFoAUyuyYwpfFMr5BgkHUg4FfyK0rS7cwDwYD
+VR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNIADBFAiEA1PC3G0y0GSoYrrTnMSQR
+mQzCkQYRPQ7GjA3O93yFezMCIAhFAcOotGuNNE4FTZc03pcfWSHrbaj6zAMpOhXf
+Ad0T
+-----END CERTIFICATE-----`,
+}
