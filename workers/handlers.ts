@@ -40,7 +40,7 @@ export const HANDLERS: {
     await enqueueSigning(ctx)
   },
   async 'sign-seals'(ctx) {
-    const signed = await signSeals(ctx)
+    const { signed } = await signSeals(ctx)
     if (signed === 0) return
     ctx.log.info({ signed }, 'seals were signed')
     if (ctx.witnesses.length > 0) await ctx.queues.enqueue('cosign', {}, { debounceId: 'cosign' })

@@ -9,7 +9,8 @@ import type { EntryRecord } from '../ledger/entry.ts'
 import { newSalt } from '../ledger/pending.ts'
 import { refuseCopy } from '../platform/copy.ts'
 import { SealError } from '../ledger/seal.ts'
-import { requireSealMemory, findTimeFault, openSigner } from '../ledger/signer.ts'
+import { openSigner, requireSealMemory, type Signer } from '../ledger/signer.ts'
+import { findTimeFault } from '../ledger/signing-rules.ts'
 import { rememberSignedAnnouncement } from '../ledger/signed-announcements.ts'
 import { performStep, type WatchStep } from '../platform/step.ts'
 import {
@@ -119,8 +120,11 @@ export async function signAnnouncement(ctx: Context, id: string, watch?: WatchSt
     await refuseCopy(ctx.database.connection, `${id} is not signed`)
     requireSealMemory(signer)
     requireCommitted(announcement, entry)
-    const timeFault = findTimeFault(ctx, announcement.at)
-    if (timeFault !== undefined) throw new SealError(`${id} is not signed: ${timeFault.sentence}`)
+    const timeFault = findTimeFault(announcement.at, ctx.now(), ctx.database.now())
+    if (timeFault !== undefined) {
+      ctx.metrics.countAnomaly('clock')
+      throw new SealError(`${id} is not signed: ${timeFault.sentence}`)
+    }
     if (unixSeconds(ctx.now()) - announcement.at > MAX_ANNOUNCEMENT_AGE_MS / SECOND_MS)
       throw new SealError(
         `${id} is not signed: its time ${announcement.at} is too long ago; announce it again`,
@@ -161,16 +165,14 @@ async function waitForEntry(ctx: Context, id: string): Promise<EntryRecord> {
  * Opens the signer, waiting for the lock of the seal memory, which another job holds for a moment while it
  * signs seals.
  *
- * @returns undefined if another still holds it after RECEIPT_WAIT_MS
+ * @returns undefined if there is no key, or another still holds the memory after RECEIPT_WAIT_MS
  */
-async function waitForSigner(
-  ctx: Context,
-  watch: WatchStep | undefined,
-): Promise<ReturnType<typeof openSigner>> {
+async function waitForSigner(ctx: Context, watch: WatchStep | undefined): Promise<Signer | undefined> {
   const deadlineMs = performance.now() + RECEIPT_WAIT_MS
   for (;;) {
-    const signer = openSigner(ctx, watch)
-    if (signer !== undefined || performance.now() > deadlineMs) return signer
+    const opened = openSigner(ctx.config, watch)
+    if (opened.kind === 'open') return opened.signer
+    if (opened.kind === 'no_key' || performance.now() > deadlineMs) return undefined
     await sleep(WAIT_STEP_MS)
   }
 }

@@ -4,8 +4,8 @@ import { performStep } from '../platform/step.ts'
 import { unixSeconds } from '../platform/time.ts'
 import { endAdoption, readAdoption, requireLastSigned, type Adoption } from './adoption-file.ts'
 import { verifyWholeChain } from './chain-check.ts'
-import { sealRecordId, SealError } from './seal.ts'
-import { NOTHING_SIGNED, readMemoryUnlessDamaged, type Remembered } from './seal-memory.ts'
+import { NO_PAYLOAD_HASH, sealRecordId, SealError } from './seal.ts'
+import { readMemoryUnlessDamaged, type Remembered } from './seal-memory.ts'
 import { askForUnknownSeals } from './seal-peers.ts'
 import type { Signer } from './signer.ts'
 
@@ -125,7 +125,7 @@ async function findGivenUpSeqs(
   seq: number,
   remembered: Remembered | undefined,
 ): Promise<Remembered['given_up']> {
-  const nothing: Remembered = { seq: 0, payload_hash: NOTHING_SIGNED.payloadHash, pubkey }
+  const nothing: Remembered = { seq: 0, payload_hash: NO_PAYLOAD_HASH, pubkey }
   const known = { pubkey, remembered: nothing, last: await ctx.seals.lastSigned() }
   const unknownSeals = await Promise.all(ctx.peers.map((peer) => askForUnknownSeals(ctx, peer, known)))
   const seqs = unknownSeals.flatMap((seals) => (seals ?? []).map((seal) => seal.seq))

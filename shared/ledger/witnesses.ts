@@ -89,9 +89,9 @@ export async function recallOfWitness(
     ctx.log.error({ witness: witness.name }, `${sentence}; ${proof}`)
     return {
       kind: 'conflict',
+      because: 'witness_remembers_more',
       sentence,
       isProven,
-      remedy: 'Give back the newer ones; take the witness out of WITNESSES only to give up what it has seen.',
     }
   } catch (error) {
     ctx.log.warn({ err: error, witness: witness.name }, 'a witness did not cosign; it is asked again')

@@ -2,7 +2,7 @@ import type { Context } from '../context.ts'
 import { formatVkey } from '../crypto/note.ts'
 import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { checkpointOf } from '../ledger/checkpoint.ts'
-import { headOf, NOTHING_SIGNED } from '../ledger/seal-memory.ts'
+import { headOf } from '../ledger/seal.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 import { shorten, isRedisReady } from './queue-findings.ts'
 
@@ -51,8 +51,7 @@ async function findUnsigned(ctx: Context): Promise<Finding | undefined> {
   if (seal === undefined) return undefined
   const reason = await readRefusal(ctx)
   if (reason === undefined && unixSeconds(ctx.now()) - seal.at < SEAL_SLACK_SECONDS) return undefined
-  const head = await ctx.seals.lastSigned()
-  const { seq, payloadHash } = head === undefined ? NOTHING_SIGNED : headOf(head)
+  const { seq, payloadHash } = headOf(await ctx.seals.lastSigned())
   // The signer's refusal names this command if another database may be the right one.
   const asksForAdoption = reason?.includes('operator seal --adopt') === true
   return {

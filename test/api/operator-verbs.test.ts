@@ -29,7 +29,7 @@ import {
 import { queuePrefix, type QueueName } from '../../shared/platform/queues.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { readSealKey } from '../../shared/ledger/seal-key.ts'
-import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal-memory.ts'
+import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal.ts'
 import { sealFields } from '../../shared/ledger/seal.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
 import { makeCoinReady } from '../support/coins.ts'

@@ -11,9 +11,9 @@ import { newId } from '../../shared/platform/ids.ts'
 import { writeAdoption } from '../../shared/ledger/adoption-file.ts'
 import { verifyWholeChain } from '../../shared/ledger/chain-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
-import { sealFields } from '../../shared/ledger/seal.ts'
+import { NO_PAYLOAD_HASH, sealFields } from '../../shared/ledger/seal.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
-import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal-memory.ts'
+import { openSealMemory } from '../../shared/ledger/seal-memory.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
 import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
@@ -326,7 +326,10 @@ describe('before it signs, the signer recomputes the closing entry, and refuses'
       unixSeconds(Date.now()) + 310,
     )
     await makeSeal(ledger.ctx)
-    await expect(signSeals(ledger.ctx)).rejects.toThrow("is ahead of the database's clock")
+    await expect(signSeals(ledger.ctx)).rejects.toMatchObject({
+      because: 'date_ahead',
+      message: expect.stringContaining("is ahead of the database's clock") as string,
+    })
     expect(await signedSeqs()).toEqual([])
   })
 })
@@ -349,7 +352,7 @@ describe('a seal', () => {
       const written = await ledger.write(1)
       await sequencePending(ahead)
       await makeSeal(ahead)
-      expect(await signSeals(ahead)).toBe(1)
+      expect(await signSeals(ahead)).toEqual({ signed: 1, because: 'all_signed' })
       const { seals } = await verifyWholeLedger(ledger.ctx, written)
       expect(seals[0]?.at).toBeLessThanOrEqual(unixSeconds(Date.now()))
       expect(seals[0]?.signed_at).toBeLessThanOrEqual(unixSeconds(Date.now()) + 300)
@@ -363,11 +366,40 @@ describe('a seal', () => {
     await collection('entries').updateOne({ _id: 2 }, { $set: { kind: 'ban' } })
     expect((await verifyWholeChain(ctx)).intact).toBe(false)
     written.push(...(await ledger.write(1)))
-    await ledger.seal()
+    await numberAndSeal()
+    expect(await signSeals(ctx)).toMatchObject({
+      signed: 0,
+      because: 'chain_does_not_hold',
+      sentence: expect.stringContaining('the chain of seals does not hold: ') as string,
+    })
     expect(await signedSeqs()).toEqual([1, 2, 3])
     await collection('entries').updateOne({ _id: 2 }, { $set: { kind: 'post' } })
     expect((await verifyWholeChain(ctx)).intact).toBe(true)
     await ledger.seal()
+    await verifyWholeLedger(ctx, written)
+  })
+})
+
+describe('a run of the signer says why it signed nothing', () => {
+  it('without a key, while the memory is locked, by a clock that is behind, and if all is signed', async () => {
+    ledger = await openLedger({ withKey: false })
+    const { ctx } = ledger
+    const written = await ledger.write(1)
+    await numberAndSeal()
+    expect(await signSeals(ctx)).toMatchObject({ signed: 0, because: 'no_key' })
+    ensureSealKey(ledger.keyFile, ledger.memoryFile)
+    const memory = openSealMemory(ledger.memoryFile)
+    expect(await signSeals(ctx)).toMatchObject({ signed: 0, because: 'locked' })
+    memory?.close()
+    expect(await signSeals({ ...ctx, now: () => Date.now() - 400_000 })).toMatchObject({
+      signed: 0,
+      because: 'clock_behind',
+      sentence: expect.stringContaining("s behind the database's") as string,
+    })
+    expect(await signedSeqs()).toEqual([])
+    expect(memorySeq()).toBe(0)
+    expect(await signSeals(ctx)).toEqual({ signed: 1, because: 'all_signed' })
+    expect(await signSeals(ctx)).toEqual({ signed: 0, because: 'all_signed' })
     await verifyWholeLedger(ctx, written)
   })
 })
@@ -550,10 +582,10 @@ describe('a host that was restored as a whole, memory and database from one copy
       const { mirror, written } = await restoreHost()
       mirror.seals = mirror.seals.map((seal) => (seal.seq === 1 ? seal : { ...seal, root: 'ab'.repeat(32) }))
       const ctx = await restart({ SEAL_PEERS: mirror.url })
-      expect(await signSeals(ctx)).toBe(1)
+      expect(await signSeals(ctx)).toEqual({ signed: 1, because: 'all_signed' })
       written.push(...(await ledger.write(1)))
       await numberAndSeal()
-      expect(await signSeals(ctx)).toBe(1)
+      expect(await signSeals(ctx)).toEqual({ signed: 1, because: 'all_signed' })
       expect(mirror.asked).toBe(1)
       await verifyWholeLedger(ctx, written)
     },
@@ -569,7 +601,7 @@ describe('a host that was restored as a whole, memory and database from one copy
       mirror.seals = seals.slice(0, 1)
       await expect(signSeals(named)).rejects.toThrow('http://127.0.0.1:9 of SEAL_PEERS does not answer')
       // During the pause nobody is asked, and nothing is signed.
-      expect(await signSeals(named)).toBe(0)
+      expect(await signSeals(named)).toMatchObject({ signed: 0, because: 'waits_for_outsider' })
       expect(mirror.asked).toBe(1)
       expect(
         await waitFor(
@@ -582,7 +614,7 @@ describe('a host that was restored as a whole, memory and database from one copy
         ),
       ).toContain('does not answer')
       expect(await signedSeqs()).toEqual([1])
-      expect(await signSeals(own)).toBe(1)
+      expect(await signSeals(own)).toEqual({ signed: 1, because: 'all_signed' })
     },
   )
 })

@@ -165,7 +165,10 @@ describe('witnesses from outside', () => {
       'no note',
     ])) {
       shown = nothing
-      expect(await signSeals(await restart(settings(1))), nothing).toBe(1)
+      expect(await signSeals(await restart(settings(1))), nothing).toEqual({
+        signed: 1,
+        because: 'all_signed',
+      })
     }
     expect(Number(await anomalies(ledger))).toBe(0) // of that process, which asked before there was a checkpoint
     // One that our own key has signed is a proof, whoever shows it.
