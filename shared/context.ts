@@ -12,7 +12,6 @@ import { createKeyTreeReader, type ReadKeyTree } from './ledger/agent-keys.ts'
 import { createCosignatureStore, type CosignatureStore } from './ledger/cosignature-store.ts'
 import { createLeaseStore, type LeaseStore } from './platform/lease-store.ts'
 import { createLogStore, type LogStore } from './ledger/log-store.ts'
-import { createSealPeers, type SealPeer } from './ledger/seal-peers.ts'
 import { createSealStore, type SealStore } from './ledger/seal-store.ts'
 import { createIndexes } from './platform/indexes.ts'
 import type { Log } from './platform/log.ts'
@@ -21,7 +20,6 @@ import { orderPurpose } from './market/order-payments.ts'
 import { createOfferStore, type OfferStore } from './market/offer-store.ts'
 import { createOrderStore, type OrderStore } from './market/order-store.ts'
 import { createOutageStore, type OutageStore } from './market/outage-store.ts'
-import { createWitnesses, type OutsideWitness } from './ledger/witnesses.ts'
 import { createMetrics, type Metrics } from './platform/metrics.ts'
 import {
   defineSchemaModel,
@@ -91,10 +89,6 @@ export interface Context {
   readonly notes: NoteStore
   readonly traces: TraceStore
   readonly processes: ProcessStore
-  /** Whom the signer asks what they remember of the chain. */
-  readonly peers: readonly SealPeer[]
-  /** Who cosigns checkpoints from outside. */
-  readonly witnesses: readonly OutsideWitness[]
   /** Serializes work by key within this process; each use prefixes its keys by a word of its own. */
   readonly serialize: Serialize
   /** The present by this machine's clock, in milliseconds since the epoch. */
@@ -196,8 +190,6 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     notes: createNoteStore(connection),
     traces,
     processes: createProcessStore(connection),
-    peers: createSealPeers(config),
-    witnesses: createWitnesses(config),
     serialize: createSerializer(),
     now,
     databaseNow,

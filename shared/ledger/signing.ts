@@ -18,6 +18,7 @@ import {
   type StopName,
   type WaitName,
 } from './signing-refusals.ts'
+import type { WithSigning } from './signing-state.ts'
 import { decideSigning, findMemoryConflict, findNextSeal, type SigningPosition } from './signing-rules.ts'
 import { recallOfWitness } from './witnesses.ts'
 
@@ -61,21 +62,20 @@ export interface SigningOptions {
   watch?: WatchStep
 }
 
-type SigningContext = Pick<
-  Context,
-  | 'database'
-  | 'entries'
-  | 'seals'
-  | 'logTiles'
-  | 'readKeyTree'
-  | 'config'
-  | 'peers'
-  | 'witnesses'
-  | 'cosignatures'
-  | 'metrics'
-  | 'log'
-  | 'now'
->
+type SigningContext = WithSigning &
+  Pick<
+    Context,
+    | 'database'
+    | 'entries'
+    | 'seals'
+    | 'logTiles'
+    | 'readKeyTree'
+    | 'config'
+    | 'cosignatures'
+    | 'metrics'
+    | 'log'
+    | 'now'
+  >
 
 /** After this many signatures of one run they are verified once more, and the chain's status is stored. */
 const STATUS_EVERY = 100
@@ -157,12 +157,15 @@ async function prepareToSign(
 /** Step c: asks peers and witnesses that have not agreed since the start what they remember. */
 function askOutsiders(ctx: SigningContext, known: KnownHere): ReturnType<typeof askForAgreement> {
   const checkpoint = checkpointOf(known.last)
-  const peers = ctx.peers.map((peer) => ({ outsider: peer, recall: () => recallOfPeer(ctx, peer, known) }))
+  const peers = ctx.signing.peers.map((peer) => ({
+    outsider: peer,
+    recall: () => recallOfPeer(ctx, peer, known),
+  }))
   // Without a checkpoint there is nothing to ask a witness.
   const witnesses =
     checkpoint === undefined
       ? []
-      : ctx.witnesses.map((witness) => ({
+      : ctx.signing.witnesses.map((witness) => ({
           outsider: witness,
           recall: () => recallOfWitness(ctx, witness, checkpoint),
         }))

@@ -46,24 +46,24 @@ export const createWitnesses = ({ witnesses }: Pick<Config, 'witnesses'>): Outsi
     lastSize: 0,
   }))
 
-type WitnessContext = Pick<
-  Context,
-  'seals' | 'logTiles' | 'cosignatures' | 'witnesses' | 'metrics' | 'log' | 'now'
->
+type WitnessContext = Pick<Context, 'seals' | 'logTiles' | 'cosignatures' | 'metrics' | 'log' | 'now'>
 
 /**
  * Submits the last signed checkpoint to every witness that has not cosigned it, and stores their
  * cosignatures. A witness that fails is logged; one that has another log is counted as an anomaly.
  */
-export async function requestCosignatures(ctx: WitnessContext): Promise<void> {
-  if (ctx.witnesses.length === 0) return
+export async function requestCosignatures(
+  ctx: WitnessContext,
+  witnesses: readonly OutsideWitness[],
+): Promise<void> {
+  if (witnesses.length === 0) return
   const checkpoint = checkpointOf(await ctx.seals.lastSigned())
   if (checkpoint === undefined) return
   const cosigned = await ctx.cosignatures.findCosigned(
     checkpoint.size,
-    ctx.witnesses.map(({ vkey }) => vkey),
+    witnesses.map(({ vkey }) => vkey),
   )
-  const waiting = ctx.witnesses.filter(({ vkey }) => !cosigned.has(vkey))
+  const waiting = witnesses.filter(({ vkey }) => !cosigned.has(vkey))
   await Promise.all(
     waiting.map(async (witness) => noteAnswer(witness, await recallOfWitness(ctx, witness, checkpoint))),
   )

@@ -58,11 +58,17 @@ async function findUnsigned(ctx: Context): Promise<Finding | undefined> {
     kind: 'seals_unsigned',
     since: seal.at,
     what: `${unsigned.length} seals have no signature, from ${seal._id} on`,
-    why: reason ?? 'no worker with SEAL_KEY_FILE has tried',
+    why: reason ?? (await readWait(ctx)) ?? 'no worker with SEAL_KEY_FILE has tried',
     command: asksForAdoption
       ? `${OPERATOR} seal --adopt ${seq} ${payloadHash}   # on the signing host, only if this database is the one to go on from`
       : `npm run workers -- --queues sign-seals,sign-announcement,cosign   # with SEAL_KEY_FILE; or: ${OPERATOR} seal`,
   }
+}
+
+/** Reads what the signer waits for, by its process's own record; undefined if none says so. */
+async function readWait(ctx: Context): Promise<string | undefined> {
+  const processes = await ctx.processes.list()
+  return processes.find(({ signing_waits: waits }) => waits !== undefined)?.signing_waits
 }
 
 /** Reads why the signer's last try failed; undefined if it didn't, or if Redis is away. */

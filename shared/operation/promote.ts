@@ -4,7 +4,7 @@ import { copiesOf, readCopy, type CopyRecord } from '../platform/copy.ts'
 import type { Coin } from '../money/coin.ts'
 import type { CoinDriver } from '../money/driver.ts'
 import { sealFields } from '../ledger/seal.ts'
-import { fetchSeals, findUnknownSeals } from '../ledger/seal-peers.ts'
+import { createSealPeers, fetchSeals, findUnknownSeals } from '../ledger/seal-peers.ts'
 import { messageOf } from '../platform/errors.ts'
 import { nowSeconds, unixSeconds } from '../platform/time.ts'
 import { formatGap } from './finding.ts'
@@ -56,11 +56,12 @@ const describeDifference = (coin: Coin, gapRaw: bigint, when: string): string =>
  * @returns objections
  */
 async function askPeers(ctx: Context): Promise<string[]> {
-  if (ctx.peers.length === 0)
+  const peers = createSealPeers(ctx.config)
+  if (peers.length === 0)
     return ['nobody was asked what was signed since the backup: set BASE_URL, or SEAL_PEERS']
   const last = await ctx.seals.lastSigned()
   const objections = await Promise.all(
-    ctx.peers.map(async ({ url }): Promise<string[]> => {
+    peers.map(async ({ url }): Promise<string[]> => {
       try {
         const theirs = await fetchSeals(url)
         const ourHashes = new Map<number, string>()

@@ -40,6 +40,7 @@ import { operatorEnv, runCommand, type Ran } from '../support/run-verb.ts'
 import { PATIENT } from '../support/servers.ts'
 import { startService, whenServed, type TestService } from '../support/service.ts'
 import { dumpStored, listPending } from '../support/stored.ts'
+import { withSigning } from '../support/signing.ts'
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'operator-verbs-'))
 const keyFile = path.join(folder, 'seal-key')
@@ -83,7 +84,13 @@ async function openSigner(): Promise<{ start(): void; stop(): Promise<void> }> {
   let pool: Pool | undefined
   return {
     start() {
-      pool = startPool(ctx, ['sequence', 'make-seal', 'sign-seals', 'sign-announcement', 'sweep'])
+      pool = startPool(withSigning(ctx), [
+        'sequence',
+        'make-seal',
+        'sign-seals',
+        'sign-announcement',
+        'sweep',
+      ])
     },
     async stop() {
       await pool?.close()

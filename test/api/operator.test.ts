@@ -30,6 +30,7 @@ import { PATIENCE_MS } from '../support/patience.ts'
 import { PATIENT } from '../support/servers.ts'
 import { connectMany } from '../support/torture-sockets.ts'
 import { CHALLENGE_SECRET, findNonces, startService, type TestService } from '../support/service.ts'
+import { withSigning } from '../support/signing.ts'
 
 const TOKEN = 'operator-token-of-this-test'
 /** Long enough on a busy machine. */
@@ -385,7 +386,7 @@ describe('the metrics', () => {
     )
     expect(since).toBeGreaterThan(Date.now() / 1000 - 3_600)
     expect((await ctx.watch.readDiskSamples())[0]?.free).toBeGreaterThan(0)
-    const pool = startPool(ctx, ['make-seal'])
+    const pool = startPool(withSigning(ctx), ['make-seal'])
     await waitFor(
       'the end of it',
       () => logged.find((text) => text.includes('over: The queue make-seal')),
@@ -421,7 +422,7 @@ describe('the metrics', () => {
       await Promise.all(['sequence', 'sweep', 'refresh-rates', 'reconcile-nano'].map(isStarved)),
     ).toEqual([1, 0, 0, 0])
     const rates = ctx.queues.get('refresh-rates')
-    const pool = startPool(ctx, ['refresh-rates'])
+    const pool = startPool(withSigning(ctx), ['refresh-rates'])
     await waitFor('a job', async () => ((await rates.getCompletedCount()) > 0 ? true : undefined), LIMIT)
     expect(await isStarved('refresh-rates')).toBe(0)
     await pool.close()
@@ -464,7 +465,7 @@ describe('the metrics', () => {
   })
 
   it('begin at 0 for whatever an alert waits to increase, since the first increase would be lost', async () => {
-    const pool = startPool(ctx, ['check-chain'])
+    const pool = startPool(withSigning(ctx), ['check-chain'])
     const series = await scrape()
     await pool.close()
     expect(series.get('agent_network_jobs_stalled_total{queue="check-chain"}')).toBe(0)
@@ -558,7 +559,7 @@ describe('the metrics', () => {
       )
     await untilWorkers(0)
     await look()
-    const pool = startPool(ctx, ['sequence'])
+    const pool = startPool(withSigning(ctx), ['sequence'])
     await untilWorkers(1)
     await look()
     await pool.close()

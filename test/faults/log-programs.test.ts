@@ -7,7 +7,6 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import type { Context } from '../../shared/context.ts'
 import { ed25519PublicKey } from '../../shared/crypto/ed25519.ts'
 import {
   formatCheckpoint,
@@ -27,6 +26,7 @@ import { startLitewitness, startTransparencyWitness, type GoWitness } from '../s
 import {
   openLedger,
   openWorkerContext,
+  type SignerContext,
   verifyWholeLedger,
   writePosts,
   type TestLedger,
@@ -114,7 +114,7 @@ describe("other people's programs", () => {
 
 describe("other people's witnesses", () => {
   let ledger: TestLedger
-  let ctx: Context
+  let ctx: SignerContext
   let witnesses: GoWitness[]
   let secret: Uint8Array
   const closing: (() => Promise<void>)[] = []
@@ -143,7 +143,7 @@ describe("other people's witnesses", () => {
       written.push(...(await ledger.write(posts)))
       await ledger.seal()
       const from = performance.now()
-      await requestCosignatures(ctx)
+      await requestCosignatures(ctx, ctx.signing.witnesses)
       const ms = performance.now() - from
       const { checkpoint } = await readCheckpoint(ctx)
       const note = parseNote(await formatCosignedNote(ctx, checkpoint))
@@ -184,7 +184,7 @@ describe("other people's witnesses", () => {
     }
     await ledger.write(1)
     await ledger.seal()
-    await requestCosignatures(ctx)
+    await requestCosignatures(ctx, ctx.signing.witnesses)
     expect((await ctx.cosignatures.listLines((await readCheckpoint(ctx)).checkpoint.size)).length).toBe(2)
   })
 })

@@ -3,7 +3,6 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import { fillLedger } from '../harness/bench/hostile.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { newId } from '../../shared/platform/ids.ts'
-import type { Context } from '../../shared/context.ts'
 import { verifyNewSeals, findTailFault, verifyWholeChain } from '../../shared/ledger/chain-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sealFields } from '../../shared/ledger/seal.ts'
@@ -20,6 +19,7 @@ import {
   takeBackup,
   verifyLedger,
   verifyWholeLedger,
+  type SignerContext,
   type TestLedger,
 } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
@@ -42,11 +42,11 @@ const tamper = (collection: string, filter: object, update: object) =>
  * or after they were carried out.
  */
 function failing(
-  ctx: Context,
+  ctx: SignerContext,
   write: 'storeSignature' | 'insertAdoption',
   when: 'before' | 'after',
   place: number,
-): Context {
+): SignerContext {
   let calls = 0
   const carryOut = ctx.seals[write] as (...args: unknown[]) => Promise<unknown>
   const broken = async (...args: unknown[]): Promise<unknown> => {

@@ -4,7 +4,6 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { announce, signAnnouncement } from '../../shared/announcements/announcement-service.ts'
-import type { Context } from '../../shared/context.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { sealPayloadHash, type Seal } from '../../shared/crypto/seal-payload.ts'
 import { newId } from '../../shared/platform/ids.ts'
@@ -16,8 +15,10 @@ import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { openSealMemory } from '../../shared/ledger/seal-memory.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
+import { noteOutcome } from '../../shared/ledger/signing-state.ts'
 import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
+import { keepHeartbeat } from '../../shared/operation/heartbeat.ts'
 import { ledgerFindings } from '../../shared/operation/ledger-findings.ts'
 import { startPool } from '../../workers/pool.ts'
 import {
@@ -26,6 +27,7 @@ import {
   readLedger,
   takeBackup,
   verifyWholeLedger,
+  type SignerContext,
   type TestLedger,
 } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
@@ -59,7 +61,7 @@ async function makeChain(): Promise<string[]> {
 }
 
 /** A process of the signing host that starts anew: it has asked nobody yet. */
-async function restart(env: Record<string, string> = {}): Promise<Context> {
+async function restart(env: Record<string, string> = {}): Promise<SignerContext> {
   const ctx = await openWorkerContext({ ...ledger.env, ...env })
   cleanUp.push(() => ctx.close())
   return ctx
@@ -401,6 +403,30 @@ describe('a run of the signer says why it signed nothing', () => {
     expect(await signSeals(ctx)).toEqual({ signed: 1, because: 'all_signed' })
     expect(await signSeals(ctx)).toEqual({ signed: 0, because: 'all_signed' })
     await verifyWholeLedger(ctx, written)
+  })
+})
+
+describe('while the signer waits', () => {
+  it('status says for what, and the log says it once', async () => {
+    ledger = await openLedger()
+    await ledger.write(1)
+    await numberAndSeal()
+    const lines: string[] = []
+    const log = { warn: (...words: unknown[]) => void lines.push(String(words[1])) }
+    const ctx = { ...ledger.ctx, now: () => Date.now() - 400_000 }
+    for (let run = 0; run < 2; run++) await noteOutcome(ctx.signing, log, () => signSeals(ctx))
+    expect(lines).toEqual([expect.stringMatching(/^seals wait for a signature: this machine's clock is 400/)])
+    cleanUp.push(keepHeartbeat(ctx, 'workers', ['sign-seals']))
+    await waitFor('the record', async () => (await ctx.processes.list())[0], { limitMs: PATIENCE_MS })
+    ledger.advance(200_000)
+    const findings = await ledgerFindings.read(ledger.ctx)
+    expect(findings.find((finding) => finding?.kind === 'seals_unsigned')?.why).toMatch(
+      /^this machine's clock is 400[.\d]* s behind the database's. Set it right.$/,
+    )
+    // A run that throws has nothing to wait for.
+    fs.rmSync(ledger.memoryFile)
+    await expect(noteOutcome(ctx.signing, log, () => signSeals(ctx))).rejects.toThrow('no seal memory')
+    expect(ctx.signing.outcome).toBeUndefined()
   })
 })
 

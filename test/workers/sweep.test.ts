@@ -13,6 +13,7 @@ import { sweep } from '../../workers/jobs/sweep.ts'
 import { FULL } from '../support/full.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { findNonces, startService, type TestAgent, type TestService } from '../support/service.ts'
+import { withSigning } from '../support/signing.ts'
 
 const LIMIT = { limitMs: PATIENCE_MS }
 vi.setConfig({ testTimeout: 240_000 })
@@ -36,7 +37,7 @@ afterEach(async () => {
 async function serve(queues: readonly QueueName[]): Promise<Context> {
   const ctx = openContext(service.ctx.config, service.ctx.log, { now: service.ctx.now })
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
-  const pool = startPool(ctx, queues)
+  const pool = startPool(withSigning(ctx), queues)
   closeLater.push(async () => {
     await pool.close()
     await ctx.close()
