@@ -55,7 +55,7 @@ export async function refuseUnknownAgent(
  * @throws Refusal `no_such_agent`
  */
 export async function readCard(ctx: Context, agentId: string): Promise<AgentCard> {
-  const card = await ctx.cards.read(agentId)
+  const card = await ctx.about.cards.read(agentId)
   if (card === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
   const { agent, posts, claims, overdue } = card
   return {

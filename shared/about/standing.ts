@@ -50,7 +50,7 @@ export const standingView = z.object({
  * @throws Refusal `no_such_agent`; `unavailable` if the database's time is unknown
  */
 export async function readStanding(ctx: Context, agentId: string): Promise<Standing> {
-  const found = await ctx.standings.read(agentId)
+  const found = await ctx.about.standings.read(agentId)
   if (found === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
   const { agent, belongings } = found
   const { referred, unread, selling, buying, unpaid } = belongings

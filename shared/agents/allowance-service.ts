@@ -24,7 +24,7 @@ export async function spendAllowance(
   ...texts: (string | undefined)[]
 ): Promise<void> {
   const bytes = texts.reduce((sum, text = '') => sum + Buffer.byteLength(text), RECORD_BYTES)
-  if (await ctx.allowances.spend(agentId, kind, bytes, ctx.now())) return
+  if (await ctx.agents.allowances.spend(agentId, kind, bytes, ctx.now())) return
   throw new Refusal(
     'wrong_state',
     `This would exceed ${DAILY_BYTES[kind] / 1024 / 1024} MiB of ${KIND_NAMES[kind]} today, the limit for one agent and day (GET /limits); it starts anew at 00:00 UTC.`,

@@ -95,7 +95,7 @@ export async function addCosignature(ctx: Context, agentId: string, line: string
       'line',
       `The cosignature states the time ${at}, and the checkpoint was made at ${madeAt}; expected a time from then on: set your clock.`,
     )
-  const counted = await ctx.cosignatures.insert({ size, at, vkey, line, rank: 1 })
+  const counted = await ctx.merkleLog.cosignatures.insert({ size, at, vkey, line, rank: 1 })
   return { size, at, counted }
 }
 

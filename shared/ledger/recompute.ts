@@ -23,7 +23,7 @@ import {
   type Owed,
 } from './solvency.ts'
 
-type LedgerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'logTiles' | 'readKeyTree' | 'now'>
+type LedgerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'merkleLog' | 'now'>
 
 /** Tiles compared at once. */
 const TILE_GROUP = 64
@@ -51,7 +51,8 @@ export async function recomputeSeal(
   const before = { log: logState(base.log), keys: keyState(base.keys) }
   const previousClosing = await readClosingEntry(ctx, previous, refuse)
   const computed = await recompute(ctx, seal, base, previousClosing, refuse)
-  const keysInForm1 = base.keys.form === 1 ? base.keys : await ctx.readKeyTree(seal.from_id - 1, undefined, 1)
+  const keysInForm1 =
+    base.keys.form === 1 ? base.keys : await ctx.entries.readKeyTree(seal.from_id - 1, undefined, 1)
   const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
   const { data } = closingEntry(seal._id, seal.at, computed.owed, { prevSeal, ...before })
   const fault =
@@ -98,7 +99,7 @@ async function recompute(
   const sealTiles = createTileComparer((tiles) => ctx.seals.findTiles(seal._id, tiles))
   // A tile of the log may have grown since.
   const logTiles = createTileComparer(async (tiles) => {
-    const stored = await ctx.logTiles.findTiles(tiles)
+    const stored = await ctx.merkleLog.findTiles(tiles)
     return stored.map((hashes, place) => hashes?.subarray(0, tiles[place]?.hashes.length))
   })
   const tree = createEntryTree()
@@ -218,16 +219,16 @@ async function readOrBuildStateBefore(
 
   const { keys } = remembered
   if (isSignedAgain || !isInMemory || keys === undefined)
-    return { log, keys: await ctx.readKeyTree(size, isSignedAgain ? undefined : 'first') }
-  const signed = await readTreeAsStated(ctx.readKeyTree, size, keys)
+    return { log, keys: await ctx.entries.readKeyTree(size, isSignedAgain ? undefined : 'first') }
+  const signed = await readTreeAsStated(ctx.entries.readKeyTree, size, keys)
   if (signed === undefined) {
-    const { root } = keyState(await ctx.readKeyTree(size, undefined, keys.v ?? 1))
+    const { root } = keyState(await ctx.entries.readKeyTree(size, undefined, keys.v ?? 1))
     throw refuse(
       `the entries up to ${size} give keys with the root ${root}, and the root ${keys.root} was signed`,
     )
   }
   // What an earlier version signed may be of form 1.
-  return { log, keys: keys.v === 2 ? signed : await ctx.readKeyTree(size) }
+  return { log, keys: keys.v === 2 ? signed : await ctx.entries.readKeyTree(size) }
 }
 
 /** Where a stored hash is not the computed one: its level of tiles, and its position in that level. */

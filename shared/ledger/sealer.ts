@@ -65,16 +65,7 @@ export interface SealerOptions {
 
 type SealerContext = Pick<
   Context,
-  | 'database'
-  | 'entries'
-  | 'seals'
-  | 'logTiles'
-  | 'readKeyTree'
-  | 'leases'
-  | 'metrics'
-  | 'log'
-  | 'now'
-  | 'traces'
+  'database' | 'entries' | 'seals' | 'merkleLog' | 'leases' | 'metrics' | 'log' | 'now' | 'traces'
 >
 
 /**
@@ -116,10 +107,10 @@ async function sealEntries(
   const tree = createEntryTree()
   let closing: EntryRecord | undefined
   const putLog = (tiles: readonly Tile[]): Promise<void> =>
-    performStep(watch, 'log-tiles', () => ctx.logTiles.putTiles(tiles))
+    performStep(watch, 'log-tiles', () => ctx.merkleLog.putTiles(tiles))
   if ((await ctx.entries.highestId()) < fromId) return undefined
   const log = await readOrBuildLog(ctx, previous, (tiles) =>
-    performStep(watch, 'log-tiles', () => ctx.logTiles.repairTiles(tiles)),
+    performStep(watch, 'log-tiles', () => ctx.merkleLog.repairTiles(tiles)),
   )
   const sealTiles = createTileWriter((tiles) =>
     performStep(watch, 'tiles', () => ctx.seals.putTiles(seq, tiles)),
@@ -128,7 +119,7 @@ async function sealEntries(
   const before: StateBefore = {
     prevSeal: previous === undefined ? null : sealPayloadHash(sealFields(previous)),
     log: logState(log),
-    keys: keyState(await ctx.readKeyTree(fromId - 1)),
+    keys: keyState(await ctx.entries.readKeyTree(fromId - 1)),
   }
   try {
     for await (const { page, leaves } of readUntilClosed(ctx, seq, fromId, previous, before, watch)) {

@@ -51,16 +51,16 @@ const SETTLED_AFTER_SECONDS = MINUTE_MS / SECOND_MS
  */
 async function countAsUnread(ctx: Context, to: string, from: string, bytes: number): Promise<void> {
   const now = unixSeconds(ctx.now())
-  if (await ctx.inboxes.countIfRoom(to, { from, bytes }, now)) return
-  const inbox = await ctx.inboxes.find(to, from)
+  if (await ctx.messages.inboxes.countIfRoom(to, { from, bytes }, now)) return
+  const inbox = await ctx.messages.inboxes.find(to, from)
   if (inbox?.blocked_at !== undefined)
     throw new Refusal('wrong_state', 'This agent takes no messages from you.', { field: 'to' })
   // Messages that were counted but, in an outage, not stored are taken off the counts.
   if (inbox !== undefined && now - (inbox.at ?? 0) > SETTLED_AFTER_SECONDS) {
     const counts = await ctx.messages.countUnread({ to, from })
     if (
-      (await ctx.inboxes.correctCounts(inbox, counts, now)) &&
-      (await ctx.inboxes.countIfRoom(to, { from, bytes }, now))
+      (await ctx.messages.inboxes.correctCounts(inbox, counts, now)) &&
+      (await ctx.messages.inboxes.countIfRoom(to, { from, bytes }, now))
     )
       return
   }
@@ -91,7 +91,12 @@ export async function setBlocked(
   await spendAllowance(ctx, agentId, 'changes')
   const at = unixSeconds(ctx.now())
   return ctx.database.transaction(async (session) => {
-    const isChanged = await ctx.inboxes.setBlocked(agentId, senderId, blocked ? at : undefined, session)
+    const isChanged = await ctx.messages.inboxes.setBlocked(
+      agentId,
+      senderId,
+      blocked ? at : undefined,
+      session,
+    )
     if (isChanged && blocked) {
       const handOutNumber = await ctx.agents.countHandOut(agentId, session)
       await ctx.messages.markAllHanded({ to: agentId, from: senderId }, handOutNumber, session)
@@ -166,7 +171,7 @@ async function handOut(ctx: Context, inbox: Inbox, room: Room, session: Session)
     handOutNumber,
     session,
   )
-  await ctx.inboxes.uncount(
+  await ctx.messages.inboxes.uncount(
     inbox.to,
     page.messages.map(({ from, box }) => ({ from, bytes: Buffer.byteLength(box) })),
     session,

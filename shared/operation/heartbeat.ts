@@ -50,7 +50,7 @@ export function keepHeartbeat(
       stored.said !== said ||
       Math.abs(stored.aheadMs - aheadMs) > CLOCK_STEP_MS
     if (!isDue) return
-    await ctx.processes.note({ ...fields, ...changing, clock_ahead_ms: aheadMs })
+    await ctx.operation.processes.note({ ...fields, ...changing, clock_ahead_ms: aheadMs })
     stored = { atMs: nowMs, aheadMs, said }
   }
   const check = (): void =>
@@ -61,7 +61,7 @@ export function keepHeartbeat(
   ctx.database.whenReady().then(check, () => undefined)
   return async (): Promise<void> => {
     clearInterval(timer)
-    if (stored !== undefined) await ctx.processes.forget(fields._id).catch(() => undefined)
+    if (stored !== undefined) await ctx.operation.processes.forget(fields._id).catch(() => undefined)
   }
 }
 

@@ -67,7 +67,7 @@ async function findUnsigned(ctx: Context): Promise<Finding | undefined> {
 
 /** Reads what the signer waits for, by its process's own record; undefined if none says so. */
 async function readWait(ctx: Context): Promise<string | undefined> {
-  const processes = await ctx.processes.list()
+  const processes = await ctx.operation.processes.list()
   return processes.find(({ signing_waits: waits }) => waits !== undefined)?.signing_waits
 }
 
@@ -125,7 +125,7 @@ async function findUnwitnessed(ctx: Context): Promise<Finding | undefined> {
   if (quorum === 0) return undefined
   const vkeys = witnesses.map(({ key }) => formatVkey(key))
   const findCosigned = (size: number): Promise<ReadonlySet<string>> =>
-    ctx.cosignatures.findCosigned(size, vkeys)
+    ctx.merkleLog.cosignatures.findCosigned(size, vkeys)
   // Each new seal has its own time to be cosigned, and the one before isn't offered any more.
   const askedBefore = unixSeconds(ctx.now()) - COSIGN_SLACK_SECONDS
   const [due, last] = await Promise.all([

@@ -16,7 +16,7 @@ export const processFindings: FindingReader = {
   name: 'processes',
   needs: 'mongodb',
   async read(ctx: Context) {
-    const processes = await ctx.processes.list()
+    const processes = await ctx.operation.processes.list()
     return [
       ...findWrongClocks(processes),
       findOtherVersions(processes),

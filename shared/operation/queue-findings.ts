@@ -37,7 +37,7 @@ export const queueFindings: FindingReader = {
 /** Finds that Redis has lost its data. No work is lost by it, because MongoDB is the truth. */
 async function findEmptied(ctx: Context): Promise<Finding | undefined> {
   const note = await withDeadline(
-    ctx.database.whenReady().then(() => ctx.watch.readRedis()),
+    ctx.database.whenReady().then(() => ctx.operation.watch.readRedis()),
     MONGO_LIMIT_MS,
     () => new Error('MongoDB is away'),
   ).catch(() => undefined) // another finding says that MongoDB is away

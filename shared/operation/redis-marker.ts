@@ -14,5 +14,5 @@ export async function replaceRedisMarker(
   found: Omit<RedisNote, 'mark'>,
 ): Promise<void> {
   const mark = newStepId()
-  if (await ctx.watch.noteRedis({ mark, ...found }, noted)) await ctx.queues.setMark(mark)
+  if (await ctx.operation.watch.noteRedis({ mark, ...found }, noted)) await ctx.queues.setMark(mark)
 }

@@ -105,7 +105,10 @@ async function findLowDisk(ctx: Context): Promise<Finding | undefined> {
  * @returns `fullAt` in Unix seconds, absent if the disk isn't filling; neither if the free space is not known
  */
 export async function readDisk(ctx: Context): Promise<{ freeBytes?: number; fullAt?: number }> {
-  const [freeBytes, [oldest]] = await Promise.all([ctx.database.freeDiskBytes(), ctx.watch.readDiskSamples()])
+  const [freeBytes, [oldest]] = await Promise.all([
+    ctx.database.freeDiskBytes(),
+    ctx.operation.watch.readDiskSamples(),
+  ])
   if (freeBytes === undefined) return {}
   const now = unixSeconds(ctx.now())
   // Less than an hour tells nothing of a pace.
@@ -118,7 +121,10 @@ export async function readDisk(ctx: Context): Promise<{ freeBytes?: number; full
 
 /** Finds that the last backup, noted ones included, is more than a day old, or that there is none. */
 async function findOldBackup(ctx: Context): Promise<Finding | undefined> {
-  const [backup, schema] = await Promise.all([ctx.watch.readBackup(), readSchema(ctx.database.connection)])
+  const [backup, schema] = await Promise.all([
+    ctx.operation.watch.readBackup(),
+    readSchema(ctx.database.connection),
+  ])
   // A network that was never backed up has been without one since it began, or since it was upgraded.
   const since = backup?.at ?? schema?.since
   if (since === undefined || unixSeconds(ctx.now()) - since < BACKUP_LATE_SECONDS) return undefined

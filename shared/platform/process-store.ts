@@ -67,4 +67,3 @@ export function createProcessStore(connection: Connection) {
   }
 }
 
-export type ProcessStore = ReturnType<typeof createProcessStore>

@@ -686,11 +686,17 @@ describe('npm run operator', () => {
     const [started_at, queues] = [Math.floor(Date.now() / 1000), [] as string[]]
     const build = { host: 'host-1', part: 'workers', queues, version: '1.0.0', started_at }
     const one = { ...build, _id: 'one', pid: 71, commit: 'a'.repeat(12), clock_ahead_ms: 0 }
-    await ctx.processes.note(one)
-    await ctx.processes.note({ ...one, _id: 'two', pid: 72 })
-    await ctx.processes.note({ ...one, _id: 'old', pid: 73, commit: 'b'.repeat(12) })
-    await ctx.processes.note({ ...one, _id: 'late', pid: 74, host: 'host-2', clock_ahead_ms: -90_000 })
-    await ctx.watch.noteRedis({ mark: 'not there' }, await ctx.watch.readRedis())
+    await ctx.operation.processes.note(one)
+    await ctx.operation.processes.note({ ...one, _id: 'two', pid: 72 })
+    await ctx.operation.processes.note({ ...one, _id: 'old', pid: 73, commit: 'b'.repeat(12) })
+    await ctx.operation.processes.note({
+      ...one,
+      _id: 'late',
+      pid: 74,
+      host: 'host-2',
+      clock_ahead_ms: -90_000,
+    })
+    await ctx.operation.watch.noteRedis({ mark: 'not there' }, await ctx.operation.watch.readRedis())
     const token = path.join(folder, 'token')
     fs.writeFileSync(token, 'a-token-for-all-to-read', { mode: 0o644 })
     const look = async () => {
@@ -713,7 +719,7 @@ describe('npm run operator', () => {
     expect(found.get('clock_off')?.what).toBe("The clock of host-2 is 90 s behind the database's")
     expect(found.get('redis_emptied')?.command).toBe('npm run operator -- sweep')
     expect(found.get('secret_readable')?.command).toContain(`openssl rand -hex 32 > '${token}'`)
-    for (const id of ['old', 'late']) await ctx.processes.forget(id)
+    for (const id of ['old', 'late']) await ctx.operation.processes.forget(id)
     await done('sweep')
     fs.chmodSync(token, 0o600)
     const after = await look()

@@ -276,7 +276,7 @@ describe("the operator's port", () => {
 describe("the board's buttons", () => {
   const own = () => ({ Origin: `http://127.0.0.1:${operator.port}` })
   const actsOf = (by: string) =>
-    ctx.acts.models.acts.find({ by }).lean<(ActRecord & { pending: PendingEntry[] })[]>()
+    ctx.operation.acts.models.acts.find({ by }).lean<(ActRecord & { pending: PendingEntry[] })[]>()
 
   // holds: rules.ledger.entry_kinds.operator_act
   it('are entries of the ledger before they do anything: who, what, which queue', async () => {
@@ -381,11 +381,11 @@ describe('the metrics', () => {
     // It is known since when, by whoever looks, and the log says when it is over.
     const since = await waitFor(
       'a note',
-      async () => (await ctx.watch.readSince()).get('queue_without_worker/make-seal'),
+      async () => (await ctx.operation.watch.readSince()).get('queue_without_worker/make-seal'),
       LIMIT,
     )
     expect(since).toBeGreaterThan(Date.now() / 1000 - 3_600)
-    expect((await ctx.watch.readDiskSamples())[0]?.free).toBeGreaterThan(0)
+    expect((await ctx.operation.watch.readDiskSamples())[0]?.free).toBeGreaterThan(0)
     const pool = startPool(withSigning(ctx), ['make-seal'])
     await waitFor(
       'the end of it',
@@ -400,7 +400,7 @@ describe('the metrics', () => {
     const queue = ctx.queues.get('order-deadlines')
     await queue.pause()
     await queue.setGlobalRateLimit(1, 3_600_000)
-    await ctx.watch.noteBackup({ at: Math.floor(Date.now() / 1000) - 50, by: 'a test' })
+    await ctx.operation.watch.noteBackup({ at: Math.floor(Date.now() / 1000) - 50, by: 'a test' })
     const series = await scrape()
     await queue.resume()
     await queue.removeGlobalRateLimit()

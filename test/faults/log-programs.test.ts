@@ -187,6 +187,8 @@ describe("other people's witnesses", () => {
     await ledger.write(1)
     await ledger.seal()
     await requestCosignatures(ctx, ctx.signing.witnesses)
-    expect((await ctx.cosignatures.listLines((await readCheckpoint(ctx)).checkpoint.size)).length).toBe(2)
+    expect(
+      (await ctx.merkleLog.cosignatures.listLines((await readCheckpoint(ctx)).checkpoint.size)).length,
+    ).toBe(2)
   })
 })

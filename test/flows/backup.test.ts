@@ -174,9 +174,10 @@ describe('a backup', () => {
     const unnoted = path.join(folder, 'unnoted')
     const verb = backupVerbs.find(({ name }) => name === 'backup')
     if (verb === undefined || !('run' in verb)) throw new Error('there is no such verb')
+    const { operation } = service.ctx
     const noteBackup = () => Promise.reject(new mongoose.mongo.MongoNetworkError('gone'))
     const { answer, text } = await verb.run({
-      ctx: { ...service.ctx, watch: { ...service.ctx.watch, noteBackup } },
+      ctx: { ...service.ctx, operation: { ...operation, watch: { ...operation.watch, noteBackup } } },
       env: envOf(production()),
       words: [unnoted],
       options: { 'with-keys': false, noted: false },

@@ -209,7 +209,7 @@ describe('the receipts of everything that the service puts on record', () => {
     await buyDays()
     await trade()
     await reconcile()
-    await ctx.acts.record({ by: 'ada', path: '/api/queues/pause', act: 'pause', queue: 'all' }, 1)
+    await ctx.operation.acts.record({ by: 'ada', path: '/api/queues/pause', act: 'pause', queue: 'all' }, 1)
     await seal()
     await nameWitness(client)
     const last = await ctx.seals.lastSigned()

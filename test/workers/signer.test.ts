@@ -417,7 +417,9 @@ describe('while the signer waits', () => {
     for (let run = 0; run < 2; run++) await noteOutcome(ctx.signing, log, () => signSeals(ctx))
     expect(lines).toEqual([expect.stringMatching(/^seals wait for a signature: this machine's clock is 400/)])
     cleanUp.push(keepHeartbeat(ctx, 'workers', ['sign-seals']))
-    await waitFor('the record', async () => (await ctx.processes.list())[0], { limitMs: PATIENCE_MS })
+    await waitFor('the record', async () => (await ctx.operation.processes.list())[0], {
+      limitMs: PATIENCE_MS,
+    })
     ledger.advance(200_000)
     const findings = await ledgerFindings.read(ledger.ctx)
     expect(findings.find((finding) => finding?.kind === 'seals_unsigned')?.why).toMatch(
