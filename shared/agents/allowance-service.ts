@@ -3,6 +3,8 @@ import { Refusal } from '../platform/errors.ts'
 import { DAILY_BYTES, RECORD_BYTES } from '../platform/limits.ts'
 import type { AllowanceKind } from './allowance-store.ts'
 
+type AllowanceContext = Pick<Context, 'agents' | 'now'>
+
 const KIND_NAMES: Record<AllowanceKind, string> = {
   posts: 'posts',
   claims: 'claims and verdicts',
@@ -18,7 +20,7 @@ const KIND_NAMES: Record<AllowanceKind, string> = {
  * @throws Refusal `wrong_state` if the record exceeds what is left of today's allowance
  */
 export async function spendAllowance(
-  ctx: Context,
+  ctx: AllowanceContext,
   agentId: string,
   kind: AllowanceKind,
   ...texts: (string | undefined)[]

@@ -23,6 +23,11 @@ import { text } from '../platform/schema.ts'
 import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { announcementContent, announcementPayload, type AnnouncementRecord } from './announcement.ts'
 
+type AnnouncementContext = Pick<
+  Context,
+  'config' | 'log' | 'metrics' | 'database' | 'queues' | 'announcements' | 'entries' | 'now'
+>
+
 const announcementFields = z.object({
   kind: z
     .string()
@@ -54,7 +59,10 @@ export function checkAnnouncement(fields: AnnouncementFields): AnnouncementField
  * @returns the announcement, without a signature
  * @throws Refusal `invalid_field`, naming the field at fault
  */
-export async function announce(ctx: Context, fields: AnnouncementFields): Promise<AnnouncementRecord> {
+export async function announce(
+  ctx: AnnouncementContext,
+  fields: AnnouncementFields,
+): Promise<AnnouncementRecord> {
   const id = newId('announcement')
   const at = unixSeconds(ctx.now())
   const salt = newSalt()
@@ -83,14 +91,14 @@ export async function announce(ctx: Context, fields: AnnouncementFields): Promis
 }
 
 /** Enqueues the signing of announcements that have no signature yet, up to UNSIGNED_AT_ONCE of them. */
-export async function enqueueUnsignedAnnouncements(ctx: Context): Promise<void> {
+export async function enqueueUnsignedAnnouncements(ctx: AnnouncementContext): Promise<void> {
   for (const id of await ctx.announcements.listUnsigned(UNSIGNED_AT_ONCE)) await enqueueAnnouncement(ctx, id)
 }
 
 const UNSIGNED_AT_ONCE = 100
 
 /** Enqueues the signing of one announcement; while its job waits, no second one is added. */
-async function enqueueAnnouncement(ctx: Context, id: string): Promise<void> {
+async function enqueueAnnouncement(ctx: AnnouncementContext, id: string): Promise<void> {
   await ctx.queues.enqueue('sign-announcement', { announcement_id: id }, { debounceId: id })
 }
 
@@ -105,7 +113,11 @@ async function enqueueAnnouncement(ctx: Context, id: string): Promise<void> {
  * @param watch for tests: called before and after each write
  * @throws Error if its entry still has no number after RECEIPT_WAIT_MS; what openSigner() throws
  */
-export async function signAnnouncement(ctx: Context, id: string, watch?: WatchStep): Promise<boolean> {
+export async function signAnnouncement(
+  ctx: AnnouncementContext,
+  id: string,
+  watch?: WatchStep,
+): Promise<boolean> {
   const announcement = await ctx.announcements.find(id)
   if (
     ctx.config.secrets.sealKeyFile === undefined ||
@@ -150,7 +162,7 @@ export async function signAnnouncement(ctx: Context, id: string, watch?: WatchSt
  *
  * @throws Error after RECEIPT_WAIT_MS
  */
-async function waitForEntry(ctx: Context, id: string): Promise<EntryRecord> {
+async function waitForEntry(ctx: AnnouncementContext, id: string): Promise<EntryRecord> {
   const deadlineMs = performance.now() + RECEIPT_WAIT_MS
   for (;;) {
     const entry = await ctx.entries.findBySource(entrySource(id))
@@ -167,7 +179,10 @@ async function waitForEntry(ctx: Context, id: string): Promise<EntryRecord> {
  *
  * @returns undefined if there is no key, or another still holds the memory after RECEIPT_WAIT_MS
  */
-async function waitForSigner(ctx: Context, watch: WatchStep | undefined): Promise<Signer | undefined> {
+async function waitForSigner(
+  ctx: AnnouncementContext,
+  watch: WatchStep | undefined,
+): Promise<Signer | undefined> {
   const deadlineMs = performance.now() + RECEIPT_WAIT_MS
   for (;;) {
     const opened = openSigner(ctx.config, watch)

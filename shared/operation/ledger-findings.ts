@@ -6,6 +6,11 @@ import { headOf } from '../ledger/seal.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 import { shorten, isRedisReady } from './queue-findings.ts'
 
+type LedgerFindingsContext = Pick<
+  Context,
+  'config' | 'database' | 'queues' | 'entries' | 'seals' | 'merkleLog' | 'operation' | 'now'
+>
+
 /** Making and signing a seal takes seconds; a worker that died is replaced within a minute. */
 export const SEAL_SLACK_SECONDS = 120
 /** A witness answers within seconds; it is asked again with each sweep. */
@@ -32,7 +37,7 @@ export const ledgerFindings: FindingReader = {
 }
 
 /** Reads whether the last check of the chain of seals found a fault. @returns undefined if it found none */
-async function findBrokenChain(ctx: Context): Promise<Finding | undefined> {
+async function findBrokenChain(ctx: LedgerFindingsContext): Promise<Finding | undefined> {
   const { intact, fault } = await ctx.seals.readStatus()
   if (intact) return undefined
   return {
@@ -44,7 +49,7 @@ async function findBrokenChain(ctx: Context): Promise<Finding | undefined> {
 }
 
 /** Finds seals without a signature: at once if the signer refused, else when they have waited for long. */
-async function findUnsigned(ctx: Context): Promise<Finding | undefined> {
+async function findUnsigned(ctx: LedgerFindingsContext): Promise<Finding | undefined> {
   const unsigned = await ctx.seals.listUnsigned(MAX_UNSIGNED)
   const [first] = unsigned
   const seal = first === undefined ? undefined : await ctx.seals.find(first)
@@ -66,13 +71,13 @@ async function findUnsigned(ctx: Context): Promise<Finding | undefined> {
 }
 
 /** Reads what the signer waits for, by its process's own record; undefined if none says so. */
-async function readWait(ctx: Context): Promise<string | undefined> {
+async function readWait(ctx: LedgerFindingsContext): Promise<string | undefined> {
   const processes = await ctx.operation.processes.list()
   return processes.find(({ signing_waits: waits }) => waits !== undefined)?.signing_waits
 }
 
 /** Reads why the signer's last try failed; undefined if it didn't, or if Redis is away. */
-async function readRefusal(ctx: Context): Promise<string | undefined> {
+async function readRefusal(ctx: LedgerFindingsContext): Promise<string | undefined> {
   if (!(await isRedisReady(ctx, REDIS_LIMIT_MS))) return undefined
   const [job] = await ctx.queues
     .get('sign-seals')
@@ -82,7 +87,7 @@ async function readRefusal(ctx: Context): Promise<string | undefined> {
 }
 
 /** Finds entries that no seal covers though the next seal was due. */
-async function findUnsealed(ctx: Context): Promise<Finding | undefined> {
+async function findUnsealed(ctx: LedgerFindingsContext): Promise<Finding | undefined> {
   const last = await ctx.seals.last()
   const [oldest] = await ctx.entries.list((last?.to_id ?? 0) + 1, 1)
   const limitSeconds = ctx.config.sealIntervalMs / SECOND_MS + SEAL_SLACK_SECONDS
@@ -96,7 +101,7 @@ async function findUnsealed(ctx: Context): Promise<Finding | undefined> {
 }
 
 /** Finds entries that have waited in their records for a number for long; it normally takes seconds. */
-async function findUnnumbered(ctx: Context): Promise<Finding | undefined> {
+async function findUnnumbered(ctx: LedgerFindingsContext): Promise<Finding | undefined> {
   const pendingEntries = await Promise.all(
     ctx.entries
       .pendingCollections()
@@ -120,7 +125,7 @@ async function findUnnumbered(ctx: Context): Promise<Finding | undefined> {
  *
  * @returns undefined if they have, if the quorum is 0, or if there is no checkpoint yet
  */
-async function findUnwitnessed(ctx: Context): Promise<Finding | undefined> {
+async function findUnwitnessed(ctx: LedgerFindingsContext): Promise<Finding | undefined> {
   const { witnesses, witnessQuorum: quorum } = ctx.config
   if (quorum === 0) return undefined
   const vkeys = witnesses.map(({ key }) => formatVkey(key))
