@@ -1,18 +1,14 @@
 import { setMarkClock } from './events/mark.ts'
 import { createEventStore, type EventStore } from './events/event-store.ts'
-import { createAllowanceStore, type AllowanceStore } from './agents/allowance-store.ts'
 import { createAgentStore, type AgentStore } from './agents/agent-store.ts'
-import { createCardStore, type CardStore } from './about/card-store.ts'
+import { createAboutStore, type AboutStore } from './about/about-store.ts'
 import { createAnnouncementStore, type AnnouncementStore } from './announcements/announcement-store.ts'
 import { createClaimStore, type ClaimStore } from './claims/claim-store.ts'
 import type { Config } from './platform/config.ts'
 import { openDatabase, type Database } from './platform/database.ts'
 import { createEntryStore, type EntryStore } from './ledger/entry-store.ts'
-import { createKeyTreeReader, type ReadKeyTree } from './ledger/agent-keys.ts'
-import { createCosignatureStore, type CosignatureStore } from './ledger/cosignature-store.ts'
 import { createLeaseStore, type LeaseStore } from './platform/lease-store.ts'
-import { createLogStore, type LogStore } from './ledger/log-store.ts'
-import { createSealPeers, type SealPeer } from './ledger/seal-peers.ts'
+import { createMerkleLogStore, type MerkleLogStore } from './ledger/merkle-log-store.ts'
 import { createSealStore, type SealStore } from './ledger/seal-store.ts'
 import { createIndexes } from './platform/indexes.ts'
 import type { Log } from './platform/log.ts'
@@ -21,7 +17,6 @@ import { orderPurpose } from './market/order-payments.ts'
 import { createOfferStore, type OfferStore } from './market/offer-store.ts'
 import { createOrderStore, type OrderStore } from './market/order-store.ts'
 import { createOutageStore, type OutageStore } from './market/outage-store.ts'
-import { createWitnesses, type OutsideWitness } from './ledger/witnesses.ts'
 import { createMetrics, type Metrics } from './platform/metrics.ts'
 import {
   defineSchemaModel,
@@ -30,9 +25,7 @@ import {
   refuseNewer,
   type Migration,
 } from './platform/migrations.ts'
-import { createInboxStore, type InboxStore } from './messages/inbox-store.ts'
 import { createMessageStore, type MessageStore } from './messages/message-store.ts'
-import { createStandingStore, type StandingStore } from './about/standing-store.ts'
 import { createCoinStore, type AddressGiver, type CoinStore } from './money/coin-store.ts'
 import { passPurpose } from './passes/pass-purchase.ts'
 import { createInvoiceStore, type InvoiceStore } from './money/invoice-store.ts'
@@ -41,15 +34,12 @@ import { createPayoutStore, type PayoutStore } from './money/payout-store.ts'
 import type { Purposes } from './money/purpose.ts'
 import { createReconciliationStore, type ReconciliationStore } from './money/reconciliation-store.ts'
 import { createPostStore, type PostStore } from './posts/post-store.ts'
-import { createProcessStore, type ProcessStore } from './platform/process-store.ts'
 import { openQueues, type Queues } from './platform/queues.ts'
 import { createTraceStore, type TraceStore } from './platform/trace-store.ts'
 import { createSerializer, type Serialize } from './platform/serializer.ts'
 import { createReportStore, type ReportStore } from './reports/report-store.ts'
 import { unixSeconds } from './platform/time.ts'
-import { createActStore, type ActStore } from './operation/act-store.ts'
-import { createNoteStore, type NoteStore } from './operation/note-store.ts'
-import { createWatchStore, type WatchStore } from './operation/watch-store.ts'
+import { createOperationStore, type OperationStore } from './operation/operation-store.ts'
 import { createWorkStore, type WorkStore } from './passes/work-store.ts'
 
 /** Everything that a use case works with. One for each process; a test makes its own with its own clock. */
@@ -60,8 +50,7 @@ export interface Context {
   readonly database: Database
   readonly queues: Queues
   readonly agents: AgentStore
-  readonly allowances: AllowanceStore
-  readonly cards: CardStore
+  readonly about: AboutStore
   readonly posts: PostStore
   readonly claims: ClaimStore
   readonly work: WorkStore
@@ -76,25 +65,14 @@ export interface Context {
   readonly outages: OutageStore
   readonly messages: MessageStore
   readonly events: EventStore
-  readonly inboxes: InboxStore
-  readonly standings: StandingStore
   readonly reports: ReportStore
   readonly announcements: AnnouncementStore
   readonly entries: EntryStore
   readonly seals: SealStore
-  readonly logTiles: LogStore
-  readonly cosignatures: CosignatureStore
-  readonly readKeyTree: ReadKeyTree
+  readonly merkleLog: MerkleLogStore
   readonly leases: LeaseStore
-  readonly watch: WatchStore
-  readonly acts: ActStore
-  readonly notes: NoteStore
+  readonly operation: OperationStore
   readonly traces: TraceStore
-  readonly processes: ProcessStore
-  /** Whom the signer asks what they remember of the chain. */
-  readonly peers: readonly SealPeer[]
-  /** Who cosigns checkpoints from outside. */
-  readonly witnesses: readonly OutsideWitness[]
   /** Serializes work by key within this process; each use prefixes its keys by a word of its own. */
   readonly serialize: Serialize
   /** The present by this machine's clock, in milliseconds since the epoch. */
@@ -147,7 +125,6 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
   const { connection } = database
   defineSchemaModel(connection)
   const now = options.now ?? (() => Date.now())
-  const entries = createEntryStore(connection)
   const queues = openQueues(config.redisUrl, config.queuePrefix, log)
   // If a test puts the machine's present somewhere else, the database's goes with it.
   const databaseNow = () => database.now() + now() - Date.now()
@@ -164,9 +141,8 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     metrics: createMetrics(),
     database,
     queues,
-    agents: createAgentStore(connection),
-    allowances: createAllowanceStore(connection, config.requestMs),
-    cards: createCardStore(connection, () => unixSeconds(now())),
+    agents: createAgentStore(connection, config.requestMs),
+    about: createAboutStore(connection, () => unixSeconds(now())),
     posts: createPostStore(connection, config.requestMs),
     claims: createClaimStore(connection),
     work: createWorkStore(connection, config.requestMs),
@@ -181,23 +157,14 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     outages: createOutageStore(connection),
     messages: createMessageStore(connection, config.requestMs),
     events: createEventStore(connection),
-    inboxes: createInboxStore(connection, config.requestMs),
-    standings: createStandingStore(connection),
     reports: createReportStore(connection),
     announcements: createAnnouncementStore(connection),
-    entries,
+    entries: createEntryStore(connection),
     seals: createSealStore(connection),
-    logTiles: createLogStore(connection),
-    cosignatures: createCosignatureStore(connection),
-    readKeyTree: createKeyTreeReader(entries),
+    merkleLog: createMerkleLogStore(connection),
     leases: createLeaseStore(connection),
-    watch: createWatchStore(connection),
-    acts: createActStore(connection),
-    notes: createNoteStore(connection),
+    operation: createOperationStore(connection),
     traces,
-    processes: createProcessStore(connection),
-    peers: createSealPeers(config),
-    witnesses: createWitnesses(config),
     serialize: createSerializer(),
     now,
     databaseNow,

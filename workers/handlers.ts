@@ -4,6 +4,7 @@ import { makeSeal } from '../shared/ledger/sealer.ts'
 import { sequencePending } from '../shared/ledger/sequencer.ts'
 import { requestCosignatures } from '../shared/ledger/witnesses.ts'
 import { signSeals } from '../shared/ledger/signing.ts'
+import { noteOutcome } from '../shared/ledger/signing-state.ts'
 import { actOnDeadline } from '../shared/market/order-deadlines.ts'
 import type { Coin } from '../shared/money/coin.ts'
 import { listCoinsInUse, refreshRate } from '../shared/money/rate.ts'
@@ -40,12 +41,12 @@ export const HANDLERS: {
     await enqueueSigning(ctx)
   },
   async 'sign-seals'(ctx) {
-    const signed = await signSeals(ctx)
+    const { signed } = await noteOutcome(ctx.signing, ctx.log, () => signSeals(ctx))
     if (signed === 0) return
     ctx.log.info({ signed }, 'seals were signed')
-    if (ctx.witnesses.length > 0) await ctx.queues.enqueue('cosign', {}, { debounceId: 'cosign' })
+    if (ctx.signing.witnesses.length > 0) await ctx.queues.enqueue('cosign', {}, { debounceId: 'cosign' })
   },
-  cosign: requestCosignatures,
+  cosign: (ctx) => requestCosignatures(ctx, ctx.signing.witnesses),
   async 'sign-announcement'(ctx, payload) {
     if (await signAnnouncement(ctx, payload.announcement_id))
       ctx.log.info(payload, 'an announcement was signed')

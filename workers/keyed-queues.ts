@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import os from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Context } from '../shared/context.ts'
 import { SECOND_MS } from '../shared/platform/time.ts'
 import { updateSealMemory, isAdoptedHere, lastSealPubkey, readSealPubkey } from '../shared/ledger/standby.ts'
 import { requireMonero } from '../shared/money/coins/monero/monero-gateway.ts'
@@ -171,7 +172,11 @@ const HOST = `${os.hostname()} (process ${process.pid})`
  *
  * @param fence the number of the claim by which this process has the lease
  */
-export function guardTransactions(ctx: WorkerContext, candidate: Candidate, fence: number): WorkerContext {
+export function guardTransactions<T extends Pick<Context, 'database' | 'leases' | 'serialize'>>(
+  ctx: T,
+  candidate: Candidate,
+  fence: number,
+): T {
   const transaction: Database['transaction'] = (work) =>
     ctx.serialize(`lease ${candidate.lease}`, () =>
       ctx.database.transaction(async (session) => {

@@ -4,7 +4,7 @@ import { createNanoHints } from '../shared/money/coins/nano/nano-watch.ts'
 import { watchNanoConfirmations, type NanoWatch } from '../shared/money/coins/nano/nano-websocket.ts'
 import { createTracker, type Tracker } from '../shared/platform/tracker.ts'
 import { unixSeconds } from '../shared/platform/time.ts'
-import type { WorkerContext } from './worker-context.ts'
+import type { CoinsContext } from './worker-context.ts'
 
 /**
  * Listens to the node's confirmations if this process serves `watch-nano` and NANO_WS_URL is set; returns
@@ -13,7 +13,7 @@ import type { WorkerContext } from './worker-context.ts'
  * @param aside tracks what it looks up and stores
  */
 export function startNanoListener(
-  ctx: WorkerContext,
+  ctx: CoinsContext,
   served: readonly QueueName[],
   aside: Tracker = createTracker(),
 ): NanoWatch | undefined {

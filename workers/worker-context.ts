@@ -1,17 +1,21 @@
 import type { Config } from '../shared/platform/config.ts'
 import { openContext, type Context, type ContextOptions } from '../shared/context.ts'
+import { createSigningState, type WithSigning } from '../shared/ledger/signing-state.ts'
 import type { Log } from '../shared/platform/log.ts'
 import { openMoneroGateway, type MoneroGateway } from '../shared/money/coins/monero/monero-gateway.ts'
 import { openNanoGateway, type NanoGateway } from '../shared/money/coins/nano/nano-gateway.ts'
 import { queueRow, type Need, type QueueName } from '../shared/platform/queues.ts'
 
-/** What a job works with: the context that the API has as well, and the coins' nodes and wallets. */
-export interface WorkerContext extends Context {
+/** What a coin's jobs work with: the context that the API has as well, and the coins' nodes and wallets. */
+export interface CoinsContext extends Context {
   /** Present if NANO_RPC_URL is set. */
   readonly nano?: NanoGateway
   /** Present if MONERO_WALLET_RPC_URL is set. */
   readonly monero?: MoneroGateway
 }
+
+/** What any job works with. */
+export interface WorkerContext extends CoinsContext, WithSigning {}
 
 /** Opens the context and, for each coin that is set up, its node or wallet. */
 export function openWorkerContext(config: Config, log: Log, options: ContextOptions = {}): WorkerContext {
@@ -19,6 +23,7 @@ export function openWorkerContext(config: Config, log: Log, options: ContextOpti
   const monero = openMoneroGateway(config, log)
   return {
     ...openContext(config, log, options),
+    signing: createSigningState(config),
     ...(nano === undefined ? {} : { nano }),
     ...(monero === undefined ? {} : { monero }),
   }

@@ -78,7 +78,7 @@ export const backupVerbs: readonly OperatorVerb[] = [
 /** Records that a backup was made by other means, so that `status` knows. */
 async function noteBackup(ctx: Context, dryRun: boolean): Promise<VerbOutput> {
   const at = unixSeconds(ctx.now())
-  if (!dryRun) await ctx.watch.noteBackup({ at, by: 'other means' })
+  if (!dryRun) await ctx.operation.watch.noteBackup({ at, by: 'other means' })
   return showDone({ noted_at: at }, dryRun)
 }
 
@@ -108,7 +108,7 @@ async function backUp(
 
 /** Records a backup for `status`. @returns false in an outage, which doesn't undo the backup */
 const isNoted = (ctx: Context, { at }: Manifest): Promise<boolean> =>
-  ctx.watch.noteBackup({ at, by: 'operator backup' }).then(
+  ctx.operation.watch.noteBackup({ at, by: 'operator backup' }).then(
     () => true,
     (error: unknown) => {
       if (!isOutage(error)) throw error

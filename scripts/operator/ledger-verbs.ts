@@ -8,9 +8,9 @@ import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import { adoptionFileOf, writeAdoption } from '../../shared/ledger/adoption-file.ts'
 import { exportLog } from '../../shared/ledger/log-export.ts'
 import { ensureSealKey, defaultMemoryFile, readSealKey } from '../../shared/ledger/seal-key.ts'
-import { headOf, memoryFileOf, NOTHING_SIGNED } from '../../shared/ledger/seal-memory.ts'
+import { memoryFileOf } from '../../shared/ledger/seal-memory.ts'
 import { readNextSeal } from '../../shared/ledger/seal-service.ts'
-import { SealError } from '../../shared/ledger/seal.ts'
+import { headOf, SealError } from '../../shared/ledger/seal.ts'
 import { enqueueJob } from './job.ts'
 import { showDone } from './output.ts'
 import {
@@ -106,8 +106,7 @@ async function adoptLastSeal(
     throw usageError(
       '"seal --adopt" needs the SEQ of the last signed seal and the HASH of its payload, 64 lower-case hex characters.',
     )
-  const last = await ctx.seals.lastSigned()
-  const head = last === undefined ? NOTHING_SIGNED : headOf(last)
+  const head = headOf(await ctx.seals.lastSigned())
   if (head.seq !== Number(seq) || head.payloadHash !== hash)
     throw wrongState(
       `The last signed seal of the database is ${head.seq}, and the SHA-256 of its payload ${head.payloadHash}.`,

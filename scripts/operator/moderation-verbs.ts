@@ -97,7 +97,13 @@ async function withNote(
     throw usageError(`"--note" expected 1 to ${LONGEST_NOTE} characters.`)
   const shown = await perform()
   if (note !== undefined && !dryRun)
-    await ctx.notes.add({ at: unixSeconds(ctx.now()), about, act, note, by: os.userInfo().username })
+    await ctx.operation.notes.add({
+      at: unixSeconds(ctx.now()),
+      about,
+      act,
+      note,
+      by: os.userInfo().username,
+    })
   return shown
 }
 

@@ -23,7 +23,7 @@ export async function readFacts(ctx: Context): Promise<Facts> {
   const [schema, disk, backup, coins, owed, rates] = await Promise.all([
     readSchema(ctx.database.connection),
     readDisk(ctx),
-    ctx.watch.readBackup(),
+    ctx.operation.watch.readBackup(),
     ctx.coins.listCoins(),
     ctx.payouts.sumUnpaid(),
     ctx.coins.listRates(),

@@ -75,7 +75,7 @@ export const statusVerbs: readonly OperatorVerb[] = [
     help: 'Look in MongoDB for work that Redis has lost, now, and take note that it had lost it',
     changes: true,
     async run({ ctx, dryRun }) {
-      const noted = await ctx.watch.readRedis()
+      const noted = await ctx.operation.watch.readRedis()
       if (!dryRun) {
         await whenRedisAnswers(ctx)
         await replaceRedisMarker(ctx, noted, {})

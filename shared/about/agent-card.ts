@@ -7,6 +7,8 @@ import { hexOrEmpty } from '../platform/schema.ts'
 import { hideByBan } from '../agents/author-ban.ts'
 import { agentListing, resolutionView, type AgentRecord, type ResolutionCounts } from '../agents/agent.ts'
 
+type AgentCardContext = Pick<Context, 'agents' | 'about'>
+
 export const agentCardView = agentListing.extend({
   agent: agentListing,
   salt: hexOrEmpty(64).describe(
@@ -25,7 +27,7 @@ export interface AgentCard {
 }
 
 /** Reads an agent. @throws Refusal `no_such_agent` */
-export async function requireAgent(ctx: Context, agentId: string): Promise<AgentRecord> {
+export async function requireAgent(ctx: AgentCardContext, agentId: string): Promise<AgentRecord> {
   const agent = await ctx.agents.find(agentId)
   if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
   return agent
@@ -40,7 +42,7 @@ export async function requireAgent(ctx: Context, agentId: string): Promise<Agent
  * @throws Refusal `no_such_agent`
  */
 export async function refuseUnknownAgent(
-  ctx: Context,
+  ctx: AgentCardContext,
   agentId: string | undefined,
   field: 'agent' | 'from',
 ): Promise<void> {
@@ -54,8 +56,8 @@ export async function refuseUnknownAgent(
  *
  * @throws Refusal `no_such_agent`
  */
-export async function readCard(ctx: Context, agentId: string): Promise<AgentCard> {
-  const card = await ctx.cards.read(agentId)
+export async function readCard(ctx: AgentCardContext, agentId: string): Promise<AgentCard> {
+  const card = await ctx.about.cards.read(agentId)
   if (card === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
   const { agent, posts, claims, overdue } = card
   return {

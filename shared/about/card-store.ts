@@ -63,8 +63,6 @@ export function createCardStore(connection: Connection, nowSeconds: () => number
   return { read }
 }
 
-export type CardStore = ReturnType<typeof createCardStore>
-
 /**
  * Returns the aggregation stage that adds to each agent its records of the collection `from`, as they come
  * out of `pipeline`, under the name `as`. Both collections have an index on (agent_id, _id descending).

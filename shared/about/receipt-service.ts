@@ -26,6 +26,20 @@ import { pathView, proveEntries } from '../ledger/proofs.ts'
 import { sealView, viewSeal, type SealRecord } from '../ledger/seal.ts'
 import { readNextSeal } from '../ledger/seal-service.ts'
 
+type ReceiptContext = Pick<
+  Context,
+  | 'config'
+  | 'agents'
+  | 'posts'
+  | 'claims'
+  | 'offers'
+  | 'announcements'
+  | 'entries'
+  | 'seals'
+  | 'merkleLog'
+  | 'now'
+>
+
 export const receiptView = z.object({
   id: z.string(),
   sealed: z.boolean().describe('true when every entry stands under a seal'),
@@ -89,7 +103,7 @@ const PROOFS_AT_ONCE = 16
  * @throws Refusal `no_such_record` if no entry is about this record; `unavailable` if an entry gets no number
  *   in time, the receipt takes longer than a request may, or the database doesn't answer
  */
-export async function makeReceipt(ctx: Context, id: string, after = 0): Promise<Receipt> {
+export async function makeReceipt(ctx: ReceiptContext, id: string, after = 0): Promise<Receipt> {
   await waitUntilNumbered(ctx, id)
   const listed = await ctx.entries.listByRecord(id, after, MAX_RECEIPT_ENTRIES + 1)
   const [first] = after === 0 ? listed : await ctx.entries.listByRecord(id, 0, 1)
@@ -106,7 +120,7 @@ export async function makeReceipt(ctx: Context, id: string, after = 0): Promise<
  * time is over before it is done.
  */
 async function proveAll(
-  ctx: Context,
+  ctx: ReceiptContext,
   id: string,
   entries: readonly EntryRecord[],
   hasMore: boolean,
@@ -161,7 +175,7 @@ const viewUnsealed = (entry: EntryRecord, nextSealAt: number): WaitingReceiptEnt
  * one.
  */
 async function proveUnderSeal(
-  ctx: Context,
+  ctx: ReceiptContext,
   seal: SealRecord,
   entries: readonly EntryRecord[],
   proveInLog: Awaited<ReturnType<typeof createLogProofFormatter>>,
@@ -178,7 +192,7 @@ async function proveUnderSeal(
  * Creates a function that reads the seal that covers an entry, or undefined if none does yet. It remembers
  * the last seal, which mostly covers the next entry too.
  */
-function createSealFinder(ctx: Context): (entryId: number) => Promise<SealRecord | undefined> {
+function createSealFinder(ctx: ReceiptContext): (entryId: number) => Promise<SealRecord | undefined> {
   let last: SealRecord | undefined
   return async (entryId) => {
     if (last === undefined || entryId < last.from_id || entryId > last.to_id)
@@ -193,7 +207,7 @@ function createSealFinder(ctx: Context): (entryId: number) => Promise<SealRecord
  *
  * @throws Refusal `unavailable` after RECEIPT_WAIT_MS, or if the database doesn't answer
  */
-async function waitUntilNumbered(ctx: Context, id: string): Promise<void> {
+async function waitUntilNumbered(ctx: ReceiptContext, id: string): Promise<void> {
   const reading = Promise.all(ctx.entries.pendingCollections().map((collection) => collection.find(id)))
   // If the database doesn't answer, there is nothing to wait for.
   const pending = (await withDeadline(reading, ctx.config.requestMs, unavailable)).flat()
@@ -228,36 +242,37 @@ interface PublicContent {
  * For each kind of entry whose content is public: reads by the record's id what the entry commits to, or
  * undefined if that is hidden. Commitments of other kinds are never opened.
  */
-const OPENERS: Partial<Record<EntryKind, (ctx: Context, id: string) => Promise<PublicContent | undefined>>> =
-  {
-    async registration(ctx, id) {
-      const agent = await ctx.agents.find(id)
-      return agent === undefined || isAgentHidden(agent)
-        ? undefined
-        : { field: 'handle_hash', salt: agent.salt, content: { handle: agent.handle ?? null } }
-    },
-    post: (ctx, id) => openUnlessHidden(ctx, ctx.posts.find(id), postContent),
-    async announcement(ctx, id) {
-      const announcement = await ctx.announcements.find(id)
-      return announcement?.signature === undefined
-        ? undefined
-        : { field: 'content_hash', salt: announcement.salt, content: announcementContent(announcement) }
-    },
-    claim: (ctx, id) => openUnlessHidden(ctx, ctx.claims.find(id), claimContent),
-    offer: (ctx, id) => openUnlessHidden(ctx, ctx.offers.find(id), offerContent),
-    async verdict(ctx, id) {
-      const verdict = await ctx.claims.models.verdicts.findOne({ _id: id }).lean<VerdictRecord>()
-      if (verdict === null) return undefined
-      const content = { evidence: verdict.evidence ?? null }
-      return { field: 'evidence_hash', salt: verdict.salt, content, ...authorOf(verdict) }
-    },
-  }
+const OPENERS: Partial<
+  Record<EntryKind, (ctx: ReceiptContext, id: string) => Promise<PublicContent | undefined>>
+> = {
+  async registration(ctx, id) {
+    const agent = await ctx.agents.find(id)
+    return agent === undefined || isAgentHidden(agent)
+      ? undefined
+      : { field: 'handle_hash', salt: agent.salt, content: { handle: agent.handle ?? null } }
+  },
+  post: (ctx, id) => openUnlessHidden(ctx, ctx.posts.find(id), postContent),
+  async announcement(ctx, id) {
+    const announcement = await ctx.announcements.find(id)
+    return announcement?.signature === undefined
+      ? undefined
+      : { field: 'content_hash', salt: announcement.salt, content: announcementContent(announcement) }
+  },
+  claim: (ctx, id) => openUnlessHidden(ctx, ctx.claims.find(id), claimContent),
+  offer: (ctx, id) => openUnlessHidden(ctx, ctx.offers.find(id), offerContent),
+  async verdict(ctx, id) {
+    const verdict = await ctx.claims.models.verdicts.findOne({ _id: id }).lean<VerdictRecord>()
+    if (verdict === null) return undefined
+    const content = { evidence: verdict.evidence ?? null }
+    return { field: 'evidence_hash', salt: verdict.salt, content, ...authorOf(verdict) }
+  },
+}
 
 /** Returns what opens a record's `content_hash`; undefined if there is no record, or it is hidden. */
 async function openUnlessHidden<
   Stored extends Hideable & { agent_id: string; salt: string; author?: Authorship },
 >(
-  ctx: Context,
+  ctx: ReceiptContext,
   reading: Promise<Stored | undefined>,
   contentOf: (record: Stored) => PublicContent['content'],
 ): Promise<PublicContent | undefined> {
@@ -267,12 +282,16 @@ async function openUnlessHidden<
 }
 
 /** Whether a record is hidden, by itself or by its author's ban. */
-async function isHidden(ctx: Context, record: Hideable & { agent_id: string }): Promise<boolean> {
+async function isHidden(ctx: ReceiptContext, record: Hideable & { agent_id: string }): Promise<boolean> {
   return record.hidden_at !== undefined || (await ctx.agents.find(record.agent_id))?.ban_hides === true
 }
 
 /** Reads the openings of those entries of a record whose content is public and not hidden. */
-async function readOpenings(ctx: Context, id: string, entries: readonly EntryRecord[]): Promise<Opening[]> {
+async function readOpenings(
+  ctx: ReceiptContext,
+  id: string,
+  entries: readonly EntryRecord[],
+): Promise<Opening[]> {
   const openings: Opening[] = []
   for (const { _id, kind, data } of entries) {
     const opened = await OPENERS[kind]?.(ctx, id)

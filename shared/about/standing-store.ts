@@ -103,8 +103,6 @@ export function createStandingStore(connection: Connection) {
   }
 }
 
-export type StandingStore = ReturnType<typeof createStandingStore>
-
 /**
  * Counts the fetched records of a kind by owner.
  *

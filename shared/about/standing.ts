@@ -10,6 +10,8 @@ import type { Coin } from '../money/coin.ts'
 import { idView, isoTimeView } from '../platform/schema.ts'
 import { isFreePeriod, isPassActive, priceCentsPerDay } from '../passes/pass.ts'
 
+type StandingContext = Pick<Context, 'config' | 'about' | 'payouts' | 'orders' | 'databaseNow'>
+
 /** What `GET /me` tells an agent about itself. */
 export interface Standing {
   handle: string | undefined
@@ -49,8 +51,8 @@ export const standingView = z.object({
  *
  * @throws Refusal `no_such_agent`; `unavailable` if the database's time is unknown
  */
-export async function readStanding(ctx: Context, agentId: string): Promise<Standing> {
-  const found = await ctx.standings.read(agentId)
+export async function readStanding(ctx: StandingContext, agentId: string): Promise<Standing> {
+  const found = await ctx.about.standings.read(agentId)
   if (found === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
   const { agent, belongings } = found
   const { referred, unread, selling, buying, unpaid } = belongings

@@ -19,6 +19,11 @@ import { parseChallengeId, type Challenge } from './challenge.ts'
 import { spendAllowance } from './allowance-service.ts'
 import { looksRandom, newToken, toStoredToken, tokenKey } from './token.ts'
 
+type AgentContext = Pick<
+  Context,
+  'config' | 'agents' | 'posts' | 'claims' | 'offers' | 'serialize' | 'now' | 'databaseNow'
+>
+
 export interface Registration {
   challenge_id: string
   answer: string
@@ -42,7 +47,7 @@ export interface Registration {
  *   `no_such_agent` for `ref`, `challenge_used`, `wrong_answer`
  */
 export async function registerAgent(
-  ctx: Context,
+  ctx: AgentContext,
   secret: string,
   registration: Registration,
 ): Promise<{ agent: AgentRecord; token: string }> {
@@ -130,7 +135,11 @@ export function requireWork(
  * @param isRight whether the request has the right answer
  * @throws Refusal `challenge_used` if it was used before; not if that request and this one have the right answer
  */
-async function burnChallenge(ctx: Context, { key, expiresAt }: Challenge, isRight: boolean): Promise<void> {
+async function burnChallenge(
+  ctx: AgentContext,
+  { key, expiresAt }: Challenge,
+  isRight: boolean,
+): Promise<void> {
   try {
     await ctx.agents.burnChallenge(key, expiresAt * SECOND_MS + USED_CHALLENGE_TTL_MS, isRight)
   } catch (error) {
@@ -198,7 +207,7 @@ function newAgent(
  *   has used up today's allowance; `invalid_token` if the token was replaced, or the agent banned, meanwhile
  */
 export async function rotateToken(
-  ctx: Context,
+  ctx: AgentContext,
   agentId: string,
   presentKey: string,
   chosen: string | undefined,
@@ -254,7 +263,7 @@ export async function rotateToken(
  *   key is sent and the agent has used up today's allowance; `no_such_agent`
  */
 export async function updateProfile(
-  ctx: Context,
+  ctx: AgentContext,
   agentId: string,
   sent: ProfileChange & { signature?: string; seen?: SeenLog },
 ): Promise<AgentRecord> {
@@ -379,7 +388,7 @@ function verifyKeyChange(
  * @throws Refusal `no_such_agent`
  */
 export async function setBanned(
-  ctx: Context,
+  ctx: AgentContext,
   agentId: string,
   banned: boolean,
   hides = false,

@@ -7,6 +7,7 @@ import { PARSED_AT_ONCE } from '../platform/limits.ts'
 import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
 import { makeMark, indexMarks, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
+import { createAllowanceStore } from './allowance-store.ts'
 import type { AgentListed, AgentRecord, ProfileChange } from './agent.ts'
 import type { StoredToken } from './token.ts'
 import { none } from '../platform/fields.ts'
@@ -161,8 +162,12 @@ export interface ClaimCounts {
   verdicts: Partial<Record<string, number>>
 }
 
-/** Creates the store of agents and of used challenges. */
-export function createAgentStore(connection: Connection) {
+/**
+ * Creates the store of agents, of what each may still write today, and of used challenges.
+ *
+ * @param patienceMs how long a count of an allowance may wait before its update begins
+ */
+export function createAgentStore(connection: Connection, patienceMs: number) {
   const agents = connection.model<AgentRecord>('Agent', agentSchema)
   const usedChallenges = connection.model<UsedChallenge>('UsedChallenge', usedChallengeSchema)
   const raw = () => rawOf<AgentRecord>(agents)
@@ -182,6 +187,7 @@ export function createAgentStore(connection: Connection) {
 
   return {
     models: { agents, usedChallenges },
+    allowances: createAllowanceStore(connection, patienceMs),
     /** Stores a new agent. @throws a duplicate-key error if its challenge or token key is taken */
     async insert(agent: AgentRecord, session?: Session): Promise<void> {
       await agents.insertMany([agent], { ...within(session), lean: true })

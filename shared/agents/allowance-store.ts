@@ -60,7 +60,5 @@ export function createAllowanceStore(connection: Connection, patienceMs: number)
   }
 }
 
-export type AllowanceStore = ReturnType<typeof createAllowanceStore>
-
 /** Reserves held at once; one that is dropped counts as used. */
 const MAX_RESERVES = 20_000

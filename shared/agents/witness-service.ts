@@ -17,6 +17,8 @@ import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { checkpointOf } from '../ledger/checkpoint.ts'
 import { readCheckpoint } from '../ledger/log-service.ts'
 
+type WitnessContext = Pick<Context, 'agents' | 'seals' | 'merkleLog' | 'now'>
+
 /*
  * Agents as witnesses of the log: an agent registers a key, verifies checkpoints by its own means, and
  * submits its cosignature lines. Each reader's policy decides what a line is worth: anyone can make agents.
@@ -49,7 +51,7 @@ const witnessKeyName = (origin: string, agentId: string): string => `${origin}/w
  * @throws Refusal `invalid_field` if `vkey` is no cosigner's key of the expected name; `no_such_seal` before
  *   the first checkpoint; `wrong_state` if the agent has used up today's allowance
  */
-export async function registerWitness(ctx: Context, agentId: string, vkey: string): Promise<void> {
+export async function registerWitness(ctx: WitnessContext, agentId: string, vkey: string): Promise<void> {
   const { origin } = (await readCheckpoint(ctx)).checkpoint
   const expectedName = witnessKeyName(origin, agentId)
   const key = parseField('vkey', () => parseVkey(vkey))
@@ -74,7 +76,7 @@ export async function registerWitness(ctx: Context, agentId: string, vkey: strin
  *   cosignature by that key of a recent checkpoint, or its time lies before the checkpoint's or ahead;
  *   `no_such_seal` before the first checkpoint
  */
-export async function addCosignature(ctx: Context, agentId: string, line: string) {
+export async function addCosignature(ctx: WitnessContext, agentId: string, line: string) {
   await readCheckpoint(ctx)
   const agent = await ctx.agents.find(agentId)
   const vkey = agent?.witness_vkey
@@ -95,7 +97,7 @@ export async function addCosignature(ctx: Context, agentId: string, line: string
       'line',
       `The cosignature states the time ${at}, and the checkpoint was made at ${madeAt}; expected a time from then on: set your clock.`,
     )
-  const counted = await ctx.cosignatures.insert({ size, at, vkey, line, rank: 1 })
+  const counted = await ctx.merkleLog.cosignatures.insert({ size, at, vkey, line, rank: 1 })
   return { size, at, counted }
 }
 
@@ -104,7 +106,7 @@ export async function addCosignature(ctx: Context, agentId: string, line: string
  *
  * @returns its size, and in Unix seconds when it was cosigned and when it was made; undefined if there is none
  */
-async function findCosignedCheckpoint(ctx: Context, line: NoteSignature, key: NoteKey) {
+async function findCosignedCheckpoint(ctx: WitnessContext, line: NoteSignature, key: NoteKey) {
   for (const seal of (await ctx.seals.listNewest(RECENT_CHECKPOINTS)).toReversed()) {
     const checkpoint = checkpointOf(seal)
     const at = checkpoint === undefined ? undefined : verifyCosignature(checkpoint.text, line, key)

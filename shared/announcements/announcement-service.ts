@@ -9,7 +9,8 @@ import type { EntryRecord } from '../ledger/entry.ts'
 import { newSalt } from '../ledger/pending.ts'
 import { refuseCopy } from '../platform/copy.ts'
 import { SealError } from '../ledger/seal.ts'
-import { requireSealMemory, findTimeFault, openSigner } from '../ledger/signer.ts'
+import { openSigner, requireSealMemory, type Signer } from '../ledger/signer.ts'
+import { findTimeFault } from '../ledger/signing-rules.ts'
 import { rememberSignedAnnouncement } from '../ledger/signed-announcements.ts'
 import { performStep, type WatchStep } from '../platform/step.ts'
 import {
@@ -21,6 +22,11 @@ import {
 import { text } from '../platform/schema.ts'
 import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { announcementContent, announcementPayload, type AnnouncementRecord } from './announcement.ts'
+
+type AnnouncementContext = Pick<
+  Context,
+  'config' | 'log' | 'metrics' | 'database' | 'queues' | 'announcements' | 'entries' | 'now'
+>
 
 const announcementFields = z.object({
   kind: z
@@ -53,7 +59,10 @@ export function checkAnnouncement(fields: AnnouncementFields): AnnouncementField
  * @returns the announcement, without a signature
  * @throws Refusal `invalid_field`, naming the field at fault
  */
-export async function announce(ctx: Context, fields: AnnouncementFields): Promise<AnnouncementRecord> {
+export async function announce(
+  ctx: AnnouncementContext,
+  fields: AnnouncementFields,
+): Promise<AnnouncementRecord> {
   const id = newId('announcement')
   const at = unixSeconds(ctx.now())
   const salt = newSalt()
@@ -82,14 +91,14 @@ export async function announce(ctx: Context, fields: AnnouncementFields): Promis
 }
 
 /** Enqueues the signing of announcements that have no signature yet, up to UNSIGNED_AT_ONCE of them. */
-export async function enqueueUnsignedAnnouncements(ctx: Context): Promise<void> {
+export async function enqueueUnsignedAnnouncements(ctx: AnnouncementContext): Promise<void> {
   for (const id of await ctx.announcements.listUnsigned(UNSIGNED_AT_ONCE)) await enqueueAnnouncement(ctx, id)
 }
 
 const UNSIGNED_AT_ONCE = 100
 
 /** Enqueues the signing of one announcement; while its job waits, no second one is added. */
-async function enqueueAnnouncement(ctx: Context, id: string): Promise<void> {
+async function enqueueAnnouncement(ctx: AnnouncementContext, id: string): Promise<void> {
   await ctx.queues.enqueue('sign-announcement', { announcement_id: id }, { debounceId: id })
 }
 
@@ -104,7 +113,11 @@ async function enqueueAnnouncement(ctx: Context, id: string): Promise<void> {
  * @param watch for tests: called before and after each write
  * @throws Error if its entry still has no number after RECEIPT_WAIT_MS; what openSigner() throws
  */
-export async function signAnnouncement(ctx: Context, id: string, watch?: WatchStep): Promise<boolean> {
+export async function signAnnouncement(
+  ctx: AnnouncementContext,
+  id: string,
+  watch?: WatchStep,
+): Promise<boolean> {
   const announcement = await ctx.announcements.find(id)
   if (
     ctx.config.secrets.sealKeyFile === undefined ||
@@ -119,8 +132,11 @@ export async function signAnnouncement(ctx: Context, id: string, watch?: WatchSt
     await refuseCopy(ctx.database.connection, `${id} is not signed`)
     requireSealMemory(signer)
     requireCommitted(announcement, entry)
-    const timeFault = findTimeFault(ctx, announcement.at)
-    if (timeFault !== undefined) throw new SealError(`${id} is not signed: ${timeFault.sentence}`)
+    const timeFault = findTimeFault(announcement.at, ctx.now(), ctx.database.now())
+    if (timeFault !== undefined) {
+      ctx.metrics.countAnomaly('clock')
+      throw new SealError(`${id} is not signed: ${timeFault.sentence}`)
+    }
     if (unixSeconds(ctx.now()) - announcement.at > MAX_ANNOUNCEMENT_AGE_MS / SECOND_MS)
       throw new SealError(
         `${id} is not signed: its time ${announcement.at} is too long ago; announce it again`,
@@ -146,7 +162,7 @@ export async function signAnnouncement(ctx: Context, id: string, watch?: WatchSt
  *
  * @throws Error after RECEIPT_WAIT_MS
  */
-async function waitForEntry(ctx: Context, id: string): Promise<EntryRecord> {
+async function waitForEntry(ctx: AnnouncementContext, id: string): Promise<EntryRecord> {
   const deadlineMs = performance.now() + RECEIPT_WAIT_MS
   for (;;) {
     const entry = await ctx.entries.findBySource(entrySource(id))
@@ -161,16 +177,17 @@ async function waitForEntry(ctx: Context, id: string): Promise<EntryRecord> {
  * Opens the signer, waiting for the lock of the seal memory, which another job holds for a moment while it
  * signs seals.
  *
- * @returns undefined if another still holds it after RECEIPT_WAIT_MS
+ * @returns undefined if there is no key, or another still holds the memory after RECEIPT_WAIT_MS
  */
 async function waitForSigner(
-  ctx: Context,
+  ctx: AnnouncementContext,
   watch: WatchStep | undefined,
-): Promise<ReturnType<typeof openSigner>> {
+): Promise<Signer | undefined> {
   const deadlineMs = performance.now() + RECEIPT_WAIT_MS
   for (;;) {
-    const signer = openSigner(ctx, watch)
-    if (signer !== undefined || performance.now() > deadlineMs) return signer
+    const opened = openSigner(ctx.config, watch)
+    if (opened.kind === 'open') return opened.signer
+    if (opened.kind === 'no_key' || performance.now() > deadlineMs) return undefined
     await sleep(WAIT_STEP_MS)
   }
 }

@@ -27,6 +27,11 @@ import { decideClaim } from './claim-steps.ts'
 import { STANDING_VERDICT_KEY, type ClaimWrites } from './claim-store.ts'
 import { claimContent, PROPOSAL, type ClaimRecord, type Outcome, type VerdictRecord } from './claim.ts'
 
+type ClaimContext = Pick<
+  Context,
+  'config' | 'database' | 'agents' | 'claims' | 'serialize' | 'now' | 'databaseNow'
+>
+
 type Signed = { signature?: string | undefined; seen?: SeenLog | undefined }
 
 /**
@@ -38,7 +43,7 @@ type Signed = { signature?: string | undefined; seen?: SeenLog | undefined }
  *   has used up today's allowance; `unavailable`
  */
 export async function makeClaim(
-  ctx: Context,
+  ctx: ClaimContext,
   agentId: string,
   fields: { statement: string; kind: string; resolve_by?: number | undefined } & Signed,
 ): Promise<ClaimRecord> {
@@ -108,7 +113,7 @@ export function claimEntry(claim: ClaimRecord): PendingEntry {
  *   as readAuthorship()
  */
 export async function recordVerdict(
-  ctx: Context,
+  ctx: ClaimContext,
   agentId: string,
   fields: { claim_id: string; outcome: Outcome; evidence?: string | undefined } & Signed,
 ): Promise<{ verdict: RecordedVerdict; claim: ClaimRecord }> {
@@ -153,7 +158,7 @@ const CACHED_AUTHORS = 10_000
  * transactions of this process. As long as a claim's author isn't cached, its verdicts are kept apart by the
  * claim alone. Any conflict that this misses, such as one with another process, is noticed by the database.
  */
-const recorderOf = oncePer((ctx: Context): ((change: Change) => Promise<Recorded>) => {
+const recorderOf = oncePer((ctx: ClaimContext): ((change: Change) => Promise<Recorded>) => {
   const authors = new Map<string, string>()
   /** Returns what a verdict on this claim may conflict about: the claim, and its author's counts. */
   const keysOfClaim = (claimId: string): string[] => {
@@ -200,7 +205,7 @@ interface Known {
  *
  * @throws Refusal `unavailable` if conflicts go on for as long as the database may take
  */
-const recordTogether = (ctx: Context, changes: readonly Change[]): Promise<Recorded[]> =>
+const recordTogether = (ctx: ClaimContext, changes: readonly Change[]): Promise<Recorded[]> =>
   change({
     now: () => ctx.now(),
     read: () => readKnown(ctx, changes),
@@ -214,7 +219,7 @@ const recordTogether = (ctx: Context, changes: readonly Change[]): Promise<Recor
   })
 
 /** Reads what a group of changes depends on. */
-async function readKnown(ctx: Context, changes: readonly Change[]): Promise<Known> {
+async function readKnown(ctx: ClaimContext, changes: readonly Change[]): Promise<Known> {
   const verdicts = changes.flatMap((one) => ('verdict' in one ? [one.verdict] : []))
   const proposers = changes.flatMap((one) =>
     'claim' in one && one.claim.kind === PROPOSAL ? [one.claim.agent_id] : [],
@@ -228,7 +233,7 @@ async function readKnown(ctx: Context, changes: readonly Change[]): Promise<Know
 }
 
 /** Stores the writes of a group of changes in one transaction. @throws Overtaken on a conflict */
-async function storeChanges(ctx: Context, writes: Writes, { claims, unendorsed }: Known): Promise<void> {
+async function storeChanges(ctx: ClaimContext, writes: Writes, { claims, unendorsed }: Known): Promise<void> {
   if (writes.claims.length === 0 && writes.verdicts.length === 0) return
   const claimsById = new Map(claims.map((claim) => [claim._id, claim]))
   const verdicts = writes.verdicts.map((verdict) =>
@@ -247,7 +252,7 @@ async function storeChanges(ctx: Context, writes: Writes, { claims, unendorsed }
 
 /** Stores writes and their counts. @throws as the store's write() */
 async function write(
-  ctx: Context,
+  ctx: ClaimContext,
   writes: ClaimWrites & Pick<Writes, 'counts'>,
   session: Session,
 ): Promise<void> {
@@ -285,7 +290,7 @@ function toVerdictRecord(
 }
 
 /** Sets the status of open claims whose `resolve_by` has passed to `overdue`; of at most `limit` claims. */
-export async function storeOverdueClaims(ctx: Context, limit = 500): Promise<void> {
+export async function storeOverdueClaims(ctx: ClaimContext, limit = 500): Promise<void> {
   const nowSeconds = unixSeconds(ctx.now())
   const due = await ctx.claims.listComingOverdue(nowSeconds, limit)
   for (const { _id } of due) {
@@ -308,7 +313,7 @@ export async function storeOverdueClaims(ctx: Context, limit = 500): Promise<voi
  * @throws Refusal `invalid_field` for other `days`; `no_such_claim`; `wrong_state` if the claim isn't a
  *   proposal or was accepted before
  */
-export async function acceptProposal(ctx: Context, claimId: string, days: number): Promise<ClaimRecord> {
+export async function acceptProposal(ctx: ClaimContext, claimId: string, days: number): Promise<ClaimRecord> {
   if (!Number.isInteger(days) || days < MIN_PASS_DAYS || days > MAX_PASS_DAYS) {
     throw new Refusal(
       'invalid_field',

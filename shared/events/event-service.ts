@@ -7,6 +7,8 @@ import { seqOf, type EventRecord } from './event.ts'
 import type { EventProgress } from './event-store.ts'
 import type { EventMark } from './mark.ts'
 
+type EventContext = Pick<Context, 'database' | 'events' | 'databaseNow'>
+
 /** The agent whose events are read, as authentication knows it. */
 export interface Reader {
   _id: string
@@ -23,7 +25,7 @@ const FORGET_EVERY = 500
  *
  * @returns the number of its last event, which a majority has, and whether marks are left
  */
-export async function numberEvents(ctx: Context, reader: Reader): Promise<Numbered> {
+export async function numberEvents(ctx: EventContext, reader: Reader): Promise<Numbered> {
   let numbered = await numberBatch(ctx, reader)
   for (let batch = 1; numbered.more && batch < MAX_BATCHES; batch++) numbered = await numberBatch(ctx, reader)
   return numbered
@@ -36,7 +38,7 @@ interface Numbered {
 }
 
 /** Numbers the oldest marks for an agent, in one transaction. */
-const numberBatch = (ctx: Context, reader: Reader): Promise<Numbered> =>
+const numberBatch = (ctx: EventContext, reader: Reader): Promise<Numbered> =>
   change({
     now: () => ctx.databaseNow(),
     read: () => ctx.events.readProgress(reader._id),
@@ -86,7 +88,7 @@ export interface EventPage {
  * @throws Refusal `invalid_field` for a cursor ahead of the last event
  */
 export async function readEvents(
-  ctx: Context,
+  ctx: EventContext,
   reader: Reader,
   after: number | undefined,
   limit: number,
@@ -119,7 +121,7 @@ export async function readEvents(
  * @returns `upTo`: what is missing up to here has expired
  */
 async function listEvents(
-  ctx: Context,
+  ctx: EventContext,
   agentId: string,
   { after, seq }: { after: number; seq: number },
   limit: number,

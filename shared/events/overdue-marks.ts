@@ -6,6 +6,8 @@ import { isOutage } from '../platform/database.ts'
 import { numberEvents } from './event-service.ts'
 import type { MarkPlace } from './event-store.ts'
 
+type OverdueMarksContext = Pick<Context, 'log' | 'database' | 'events' | 'databaseNow'>
+
 const EVERY_MS = 10 * SECOND_MS
 
 /**
@@ -17,7 +19,7 @@ const EVERY_MS = 10 * SECOND_MS
  * @returns where this part ended; undefined at the end of the round
  */
 export async function numberOverdueMarks(
-  ctx: Context,
+  ctx: OverdueMarksContext,
   place: MarkPlace | undefined,
 ): Promise<MarkPlace | undefined> {
   const { agentIds, next } = await ctx.events.listOverdue(
@@ -34,7 +36,7 @@ export async function numberOverdueMarks(
  *
  * @returns a function that ends it
  */
-export function keepNumberingOverdueMarks(ctx: Context): () => void {
+export function keepNumberingOverdueMarks(ctx: OverdueMarksContext): () => void {
   let place: MarkPlace | undefined
   let isUnderWay = false
   const timer = setInterval(() => {

@@ -4,12 +4,14 @@ import { performStep } from '../platform/step.ts'
 import { unixSeconds } from '../platform/time.ts'
 import { endAdoption, readAdoption, requireLastSigned, type Adoption } from './adoption-file.ts'
 import { verifyWholeChain } from './chain-check.ts'
-import { sealRecordId, SealError } from './seal.ts'
-import { NOTHING_SIGNED, readMemoryUnlessDamaged, type Remembered } from './seal-memory.ts'
+import { NO_PAYLOAD_HASH, sealRecordId, SealError } from './seal.ts'
+import { readMemoryUnlessDamaged, type Remembered } from './seal-memory.ts'
 import { askForUnknownSeals } from './seal-peers.ts'
 import type { Signer } from './signer.ts'
+import type { WithSigning } from './signing-state.ts'
 
-type AdoptionContext = Pick<Context, 'database' | 'entries' | 'seals' | 'peers' | 'metrics' | 'log' | 'now'>
+type AdoptionContext = WithSigning &
+  Pick<Context, 'database' | 'entries' | 'seals' | 'metrics' | 'log' | 'now'>
 
 /**
  * Step a: applies the adoption that lies beside the memory, if there is one. If it is refused, that is
@@ -125,9 +127,11 @@ async function findGivenUpSeqs(
   seq: number,
   remembered: Remembered | undefined,
 ): Promise<Remembered['given_up']> {
-  const nothing: Remembered = { seq: 0, payload_hash: NOTHING_SIGNED.payloadHash, pubkey }
+  const nothing: Remembered = { seq: 0, payload_hash: NO_PAYLOAD_HASH, pubkey }
   const known = { pubkey, remembered: nothing, last: await ctx.seals.lastSigned() }
-  const unknownSeals = await Promise.all(ctx.peers.map((peer) => askForUnknownSeals(ctx, peer, known)))
+  const unknownSeals = await Promise.all(
+    ctx.signing.peers.map((peer) => askForUnknownSeals(ctx, peer, known)),
+  )
   const seqs = unknownSeals.flatMap((seals) => (seals ?? []).map((seal) => seal.seq))
   const earlier = remembered?.given_up
   const from = Math.min(seq + 1, earlier?.from ?? Infinity, ...seqs)

@@ -6,8 +6,8 @@ import type { Context } from '../context.ts'
 import { readJsonFile, replaceFile, syncFolder, textWithSum } from '../platform/durable-file.ts'
 import { newStepId } from '../platform/ids.ts'
 import { hex } from '../platform/schema.ts'
-import { SealError } from './seal.ts'
-import { headOf, memoryFileOf, NOTHING_SIGNED, readMemoryUnlessDamaged } from './seal-memory.ts'
+import { headOf, SealError } from './seal.ts'
+import { memoryFileOf, readMemoryUnlessDamaged } from './seal-memory.ts'
 
 /**
  * An operator's decision that signing goes on from this database, although the seal memory remembers another
@@ -64,8 +64,7 @@ export async function requireLastSigned(
   seq: number,
   payloadHash: string,
 ): Promise<void> {
-  const last = await ctx.seals.lastSigned()
-  const head = last === undefined ? NOTHING_SIGNED : headOf(last)
+  const head = headOf(await ctx.seals.lastSigned())
   if (head.seq !== seq || head.payloadHash !== payloadHash)
     throw new SealError(
       `Seal ${seq} with the payload hash ${payloadHash} is not adopted: the last signed seal of the database is ${head.seq}, with the payload hash ${head.payloadHash}.`,

@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { createKeyTree, type AgentKeys, type KeyForm, type KeyTree } from '../crypto/key-tree.ts'
 import { hex } from '../platform/schema.ts'
 import { isReadable, type EntryRecord } from './entry.ts'
-import type { EntryStore } from './entry-store.ts'
 
 /*
  * The tree of agents' keys. It follows from the entries and the tree's form alone, so whoever reads the
@@ -79,14 +78,20 @@ export function readStatedKeys({ data }: EntryRecord): StatedKeys | undefined {
  */
 export type ReadKeyTree = (toId: number, from?: 'first', form?: KeyForm) => Promise<KeyTree>
 
-/** Creates a reader with a cache of one tree of each form: the last that it returned. */
-export function createKeyTreeReader(entries: Pick<EntryStore, 'listKeyChanges'>): ReadKeyTree {
+/**
+ * Creates a reader with a cache of one tree of each form: the last that it returned.
+ *
+ * @param listKeyChanges the entries above `afterId`, up to `toId`, that change an agent's keys, ascending
+ */
+export function createKeyTreeReader(
+  listKeyChanges: (afterId: number, toId: number) => Promise<EntryRecord[]>,
+): ReadKeyTree {
   const empty = { toId: 0, tree: createKeyTree() }
   const cached = new Map<KeyForm, typeof empty>()
   return async (toId, from, form: KeyForm = 2) => {
     const known = cached.get(form)
     const base = from === 'first' || known === undefined || known.toId > toId ? empty : known
-    const changes = base.toId === toId ? [] : await entries.listKeyChanges(base.toId, toId)
+    const changes = base.toId === toId ? [] : await listKeyChanges(base.toId, toId)
     const tree = changes.reduce(
       (before, change) => (form === 1 ? applyKeyChangeInForm1 : applyKeyChange)(before, change),
       base.tree,

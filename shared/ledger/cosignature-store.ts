@@ -64,5 +64,3 @@ export function createCosignatureStore(connection: Connection) {
     },
   }
 }
-
-export type CosignatureStore = ReturnType<typeof createCosignatureStore>

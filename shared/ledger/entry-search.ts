@@ -3,6 +3,8 @@ import { MAX_ENTRIES_SEARCHED } from '../platform/limits.ts'
 import type { LedgerEntry } from '../crypto/receipt.ts'
 import { viewEntry } from './entry.ts'
 
+type EntrySearchContext = Pick<Context, 'entries'>
+
 /** Fields of an entry that name an agent whom it concerns. */
 const AGENT_FIELDS = ['agent_id', 'buyer_id', 'seller_id', 'ref'] as const
 
@@ -20,7 +22,7 @@ export interface FoundEntries {
  * every insert: `nextId` says from where the next search goes on.
  */
 export async function searchEntries(
-  ctx: Context,
+  ctx: EntrySearchContext,
   conditions: { fromId: number; kind?: string | undefined; agentId?: string | undefined },
   limit: number,
 ): Promise<FoundEntries> {

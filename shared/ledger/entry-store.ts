@@ -1,7 +1,7 @@
 import mongoose, { Schema, type Connection, type Model, type PipelineStage } from 'mongoose'
 import { isDuplicateKey, MAJORITY, within, type Session } from '../platform/database.ts'
 import type { EntryRecord } from './entry.ts'
-import { KEY_CHANGES } from './agent-keys.ts'
+import { createKeyTreeReader, KEY_CHANGES } from './agent-keys.ts'
 import { carriesPendingEntries, type EntryKind, type PendingEntry } from './pending.ts'
 import { rawOf } from '../platform/records.ts'
 
@@ -69,6 +69,12 @@ export function createEntryStore(connection: Connection) {
       .limit(limit)
       .toArray()
 
+  /** The entries above `afterId`, up to `toId`, that change an agent's keys, ascending. */
+  const listKeyChanges = (afterId: number, toId: number): Promise<EntryRecord[]> =>
+    raw()
+      .find({ kind: { $in: [...KEY_CHANGES] as EntryKind[] }, _id: { $gt: afterId, $lte: toId } }, MAJORITY)
+      .sort({ _id: 1 })
+      .toArray()
   return {
     models: { entries },
     /** The highest number that a majority has; 0 for an empty ledger. */
@@ -126,12 +132,8 @@ export function createEntryStore(connection: Connection) {
         .limit(limit)
         .batchSize(ENTRIES_AT_ONCE)
         .toArray(),
-    /** The entries above `afterId`, up to `toId`, that change an agent's keys, ascending. */
-    listKeyChanges: (afterId: number, toId: number): Promise<EntryRecord[]> =>
-      raw()
-        .find({ kind: { $in: [...KEY_CHANGES] as EntryKind[] }, _id: { $gt: afterId, $lte: toId } }, MAJORITY)
-        .sort({ _id: 1 })
-        .toArray(),
+    /** Reads the tree of agents' keys, which follows from the entries. */
+    readKeyTree: createKeyTreeReader(listKeyChanges),
     /**
      * Yields every entry from `fromId` to `toId`, ascending, in pages of up to 2,000; `toId` may lie ahead of
      * the ledger. The next page is fetched while one is used.

@@ -21,7 +21,7 @@ const READABLE = 0o644
  * @throws Refusal `no_such_seal`
  */
 export async function exportLog(
-  ctx: Pick<Context, 'entries' | 'seals' | 'logTiles' | 'cosignatures'>,
+  ctx: Pick<Context, 'entries' | 'seals' | 'merkleLog'>,
   folder: string,
 ): Promise<{ size: number; files: number }> {
   const { checkpoint } = await readCheckpoint(ctx)

@@ -14,7 +14,7 @@ import { entryView, viewEntry, type EntryRecord } from './entry.ts'
 import { proveConsistency, proveInLog, requireTileUnderRoot } from './log.ts'
 import type { SealRecord } from './seal.ts'
 
-type LogContext = Pick<Context, 'entries' | 'seals' | 'logTiles' | 'cosignatures' | 'readKeyTree'>
+type LogContext = Pick<Context, 'entries' | 'seals' | 'merkleLog'>
 
 /** The last checkpoint and the seal that it was signed with. @throws Refusal `no_such_seal` */
 export async function readCheckpoint(
@@ -49,11 +49,11 @@ export const witnessField = z
  * @param asked vkeys of witnesses whose cosignatures come first
  */
 export async function formatCosignedNote(
-  ctx: Pick<Context, 'cosignatures'>,
+  ctx: Pick<Context, 'merkleLog'>,
   { size, text, line }: StoredCheckpoint,
   asked: readonly string[] = [],
 ): Promise<string> {
-  return formatNote(text, [line, ...(await ctx.cosignatures.listLines(size, asked))])
+  return formatNote(text, [line, ...(await ctx.merkleLog.cosignatures.listLines(size, asked))])
 }
 
 /**
@@ -154,8 +154,8 @@ export async function readConsistency(
       field: 'from',
     })
   const [fromRoot, toRoot, path] = await Promise.all([
-    ctx.logTiles.readRoot(from),
-    ctx.logTiles.readRoot(to),
+    ctx.merkleLog.readRoot(from),
+    ctx.merkleLog.readRoot(to),
     proveConsistency(ctx, from, to),
   ])
   if (!verifyLogConsistency({ size: from, root: fromRoot }, { size: to, root: toRoot }, path))
@@ -243,7 +243,7 @@ export async function readKeys(ctx: LogContext, agentId: string): Promise<z.inpu
   if (stated === undefined)
     throw new Refusal('no_such_seal', 'No checkpoint covers the keys yet; the next seal does.')
   const upTo = seal.from_id - 1
-  const tree = await readTreeAsStated(ctx.readKeyTree, upTo, stated)
+  const tree = await readTreeAsStated(ctx.entries.readKeyTree, upTo, stated)
   if (tree === undefined)
     throw new Error(`the keys up to entry ${upTo} have another root than entry ${seal.to_id} states`)
   const proof: KeyProof = tree.prove(agentId)

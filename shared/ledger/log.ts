@@ -14,7 +14,7 @@ import {
 } from '../crypto/log-tree.ts'
 import { HASH_BYTES, TILE_WIDTH, type Tile, type TileAddress } from '../crypto/merkle.ts'
 import { computeLeaves } from './entry.ts'
-import type { LogStore, TilePlace } from './log-store.ts'
+import type { MerkleLogStore, TilePlace } from './merkle-log-store.ts'
 import { SealError } from './seal.ts'
 
 /*
@@ -29,15 +29,18 @@ export interface LogState {
   root: string
 }
 
-type LogContext = Pick<Context, 'logTiles'>
+type LogContext = Pick<Context, 'merkleLog'>
 
 /** A log's size and root, as closing entries and the seal memory state them. */
 export const logState = (tree: LogTree): LogState => ({ size: tree.size, root: tree.root().toString('hex') })
 
 /** Reads the log of the first `size` entries from its stored tiles; undefined if some are missing. */
-export async function readLogFromTiles({ logTiles }: LogContext, size: number): Promise<LogTree | undefined> {
+export async function readLogFromTiles(
+  { merkleLog }: LogContext,
+  size: number,
+): Promise<LogTree | undefined> {
   const edge = edgeTiles(size)
-  const stored = await logTiles.findTiles(edge)
+  const stored = await merkleLog.findTiles(edge)
   const hashes = edge.map(({ width }, place) => stored[place]?.subarray(0, width * HASH_BYTES))
   const isComplete = edge.every(({ width }, place) => hashes[place]?.length === width * HASH_BYTES)
   return isComplete ? createLogTree(size, hashes) : undefined
@@ -90,7 +93,7 @@ export async function requireTileUnderRoot(
 }
 
 async function findTileUnderRoot(
-  { logTiles }: LogContext,
+  { merkleLog }: LogContext,
   { level, index }: TilePlace,
   { size, root }: LogState,
 ): Promise<Buffer | undefined> {
@@ -99,7 +102,7 @@ async function findTileUnderRoot(
   for (let [l, i] = [level, index]; tileWidth(size, l, i) > 0; [l, i] = [l + 1, Math.floor(i / TILE_WIDTH)])
     above.push({ level: l, index: i, width: tileWidth(size, l, i) })
   const addresses = [...above, ...edge]
-  const stored = await logTiles.findTiles(addresses)
+  const stored = await merkleLog.findTiles(addresses)
   const byPlace = new Map(
     addresses.map((address, place) => [
       `${address.level}/${address.index}`,
@@ -121,19 +124,21 @@ async function findTileUnderRoot(
 }
 
 /** The inclusion proof (RFC 6962 section 2.1.1) of entry `id` in the log of the first `size` entries. */
-export const proveInLog = ({ logTiles }: LogContext, id: number, size: number): Promise<Buffer[]> =>
-  withTiles(logTiles, tilesForInclusion(id - 1, size), (readTile) => logInclusionPath(id - 1, size, readTile))
+export const proveInLog = ({ merkleLog }: LogContext, id: number, size: number): Promise<Buffer[]> =>
+  withTiles(merkleLog, tilesForInclusion(id - 1, size), (readTile) =>
+    logInclusionPath(id - 1, size, readTile),
+  )
 
 /**
  * The consistency proof (RFC 6962 section 2.1.2) that the log of `size` entries begins with that of
  * `oldSize`.
  */
 export const proveConsistency = (
-  { logTiles }: LogContext,
+  { merkleLog }: LogContext,
   oldSize: number,
   size: number,
 ): Promise<Buffer[]> =>
-  withTiles(logTiles, tilesForConsistency(oldSize, size), (readTile) =>
+  withTiles(merkleLog, tilesForConsistency(oldSize, size), (readTile) =>
     logConsistencyPath(oldSize, size, readTile),
   )
 
@@ -144,11 +149,11 @@ export const proveConsistency = (
  * @returns what `work` returns
  */
 async function withTiles<T>(
-  logTiles: LogStore,
+  merkleLog: Pick<MerkleLogStore, 'findTiles'>,
   addresses: TileAddress[],
   work: (readTile: ReadTile) => T,
 ): Promise<T> {
-  const hashes = await logTiles.findTiles(addresses)
+  const hashes = await merkleLog.findTiles(addresses)
   const keyOf = ({ level, index }: TileAddress): string => `${level}/${index}`
   const tiles = new Map(addresses.map((address, place) => [keyOf(address), hashes[place]]))
   return work((address) => tiles.get(keyOf(address)))

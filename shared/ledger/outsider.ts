@@ -1,6 +1,6 @@
 import type { Config } from '../platform/config.ts'
 import { PEER_PAUSE_MS } from '../platform/limits.ts'
-import { SealError } from './seal.ts'
+import { SigningStopped } from './signing-refusals.ts'
 
 /*
  * A host that was restored as a whole, database and seal memory from one copy, has forgotten what it signed
@@ -40,14 +40,29 @@ export const createOutsider = (name: string, isRequired: boolean): Outsider => (
 })
 
 /** What one of them remembers, beside what is here. */
-export type Recollection =
-  | { kind: 'agrees' }
-  | { kind: 'away' }
-  /** It remembers what isn't here. `remedy`: what the operator can do, in sentences. */
-  | { kind: 'conflict'; sentence: string; isProven: boolean; remedy: string }
+export type Recollection = { kind: 'agrees' } | { kind: 'away' } | Conflict
 
-/** A conflict without a proof counts if so many speak of one, and WITNESS_QUORUM of them. */
+/** It remembers what isn't here, as the sentence says. */
+interface Conflict {
+  kind: 'conflict'
+  because: 'peer_remembers_more' | 'witness_remembers_more'
+  sentence: string
+  isProven: boolean
+}
+
+/** A conflict without a proof counts if so many speak of one, and more than half of WITNESSES. */
 const MIN_CLAIMS = 2
+
+/**
+ * Which conflict forbids to sign: one that is proven, or any if enough speak of one. Undefined if none does.
+ *
+ * @param quorum more than half of WITNESSES
+ */
+export function findForbidding(recollections: readonly Recollection[], quorum: number): Conflict | undefined {
+  const conflicts = recollections.filter((recollection) => recollection.kind === 'conflict')
+  const isEnough = conflicts.length >= Math.max(MIN_CLAIMS, quorum)
+  return conflicts.find(({ isProven }) => isProven) ?? (isEnough ? conflicts[0] : undefined)
+}
 
 /** One of them, and how to learn what it remembers; never fails because of what it answers. */
 export interface Asked {
@@ -56,17 +71,20 @@ export interface Asked {
 }
 
 /**
- * Asks those who have not agreed since the start what they remember.
+ * Asks those who have not agreed since the start what they remember. Nobody is asked while a required one is
+ * in its pause after a failure.
  *
- * @param quorum WITNESS_QUORUM
- * @returns whether signing may begin: false while a required one is in its pause after a failure
- * @throws SealError if a required one doesn't answer, or if one proves, or enough of them say, that they
+ * @param quorum more than half of WITNESSES
+ * @throws SigningStopped if a required one doesn't answer, or if one proves, or enough of them say, that they
  *   remember what isn't here
  */
-export async function requireAgreement(all: readonly Asked[], quorum: number): Promise<boolean> {
+export async function askForAgreement(
+  all: readonly Asked[],
+  quorum: number,
+): Promise<'agreed' | 'waits_for_outsider'> {
   const missing = all.filter(({ outsider }) => !outsider.hasAgreed)
   const due = missing.filter(({ outsider }) => performance.now() >= outsider.askAtMs)
-  if (missing.some((asked) => asked.outsider.isRequired && !due.includes(asked))) return false
+  if (missing.some((asked) => asked.outsider.isRequired && !due.includes(asked))) return 'waits_for_outsider'
   const recollections = await Promise.all(
     due.map(async ({ outsider, recall }) => {
       const recollection = await recall()
@@ -74,20 +92,19 @@ export async function requireAgreement(all: readonly Asked[], quorum: number): P
       return recollection
     }),
   )
-
-  const conflicts = recollections.filter((recollection) => recollection.kind === 'conflict')
-  const isEnough = conflicts.length >= Math.max(MIN_CLAIMS, quorum)
-  const counted = conflicts.find(({ isProven }) => isProven) ?? (isEnough ? conflicts[0] : undefined)
-  if (counted !== undefined)
-    throw new SealError(
-      `Nothing is signed: ${counted.sentence}: database and memory look like an older copy. ${counted.remedy}`,
+  const conflict = findForbidding(recollections, quorum)
+  if (conflict !== undefined)
+    throw new SigningStopped(
+      conflict.because,
+      `Nothing is signed: ${conflict.sentence}: database and memory look like an older copy`,
     )
-
   const silent = due.filter(({ outsider }) => outsider.isRequired && outsider.isAway)
-  if (silent.length === 0) return true
-  throw new SealError(
-    `Nothing is signed: ${silent.map(({ outsider }) => outsider.name).join(', ')} of SEAL_PEERS does not answer and is asked again after a pause. A restored host could forget what it has signed; take the peer out of SEAL_PEERS only if this host was not restored.`,
-  )
+  if (silent.length > 0)
+    throw new SigningStopped(
+      'peer_is_silent',
+      `Nothing is signed: ${silent.map(({ outsider }) => outsider.name).join(', ')} of SEAL_PEERS does not answer and is asked again after a pause`,
+    )
+  return 'agreed'
 }
 
 /** Notes what came of asking; after a failure it isn't asked before a signature for a while, each time for longer. */

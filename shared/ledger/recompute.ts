@@ -2,7 +2,7 @@ import type { Context } from '../context.ts'
 import { canonicalJson } from '../crypto/canonical-json.ts'
 import type { KeyTree } from '../crypto/key-tree.ts'
 import type { LogTree } from '../crypto/log-tree.ts'
-import { HASH_BYTES, TILE_HEIGHT, TILE_WIDTH, type Tile } from '../crypto/merkle.ts'
+import { TILE_HEIGHT } from '../crypto/merkle.ts'
 import { verifySealFollows } from '../crypto/seal-payload.ts'
 import { applyKeyChange, keyState, readTreeAsStated } from './agent-keys.ts'
 import { verifyWholeChain } from './chain-check.ts'
@@ -10,8 +10,10 @@ import { computeLeaves, type EntryRecord } from './entry.ts'
 import { createEntryTree } from './entry-tree.ts'
 import { buildLogFromEntries, logState, readLogFromTiles, type LogState } from './log.ts'
 import { proveEntries } from './proofs.ts'
-import { sealFields, SealError, SIGNING_REMEDY, type SealRecord } from './seal.ts'
-import { headOf, type Remembered } from './seal-memory.ts'
+import { headOf, sealFields, type SealRecord } from './seal.ts'
+import type { Remembered } from './seal-memory.ts'
+import { SigningStopped } from './signing-refusals.ts'
+import { createTileComparer, type Difference } from './tile-comparer.ts'
 import {
   allowedClosings,
   closesSeal,
@@ -22,46 +24,87 @@ import {
   type Owed,
 } from './solvency.ts'
 
-type LedgerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'logTiles' | 'readKeyTree' | 'now'>
+type LedgerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'merkleLog' | 'now'>
 
-/** Tiles compared at once. */
-const TILE_GROUP = 64
-
-type Refuse = (sentence: string) => SealError
+type Refuse = (sentence: string) => SigningStopped
 
 /**
  * Step 3: recomputes from the stored entries all that the seal states, and compares.
  *
  * @param previous the seal before
  * @returns the state of the log and the keys after the seal
- * @throws SealError naming the entry, the leaf or the level that is not what was sealed
+ * @throws SigningStopped naming the entry, the leaf or the level that is not what was sealed
  */
 export async function recomputeSeal(
   ctx: LedgerContext,
   seal: SealRecord,
   previous: SealRecord | undefined,
   remembered: Remembered,
-): Promise<{ log: LogState; keys: ReturnType<typeof keyState> }> {
+): Promise<StateAfter> {
   const refuse: Refuse = (sentence) =>
-    new SealError(`Seal ${seal._id} is not signed: ${sentence}. ${SIGNING_REMEDY}`)
+    new SigningStopped('entries_differ', `Seal ${seal._id} is not signed: ${sentence}`)
   const follows = verifySealFollows(previous === undefined ? null : sealFields(previous), sealFields(seal))
   if (!follows.ok) throw refuse(follows.message)
+  const base = await readOrBuildStateBefore(ctx, seal, previous, remembered, refuse)
+  const before = { log: logState(base.log), keys: keyState(base.keys) }
+  const previousClosing = await readClosingEntry(ctx, previous, refuse)
+  const computed = await recompute(ctx, seal, base, previousClosing, refuse)
+  const keysInForm1 =
+    base.keys.form === 1 ? base.keys : await ctx.entries.readKeyTree(seal.from_id - 1, undefined, 1)
+  const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
+  const { data } = closingEntry(seal._id, seal.at, computed.owed, { prevSeal, ...before })
+  const fault =
+    findTreeFault(seal, computed.root, computed.sealDifferences) ??
+    findClosingFault(seal, computed.last) ??
+    findLogFault(computed.logDifferences) ??
+    findStatementFault(computed.last, data, allowedClosings(data, keyState(keysInForm1), previousClosing))
+  if (fault !== undefined) throw refuse(fault)
+  return computed.after
+}
 
+/** The log and the agents' keys after a seal. */
+interface StateAfter {
+  log: LogState
+  keys: ReturnType<typeof keyState>
+}
+
+/** What the stored entries of a seal give. */
+interface Recomputed {
+  /** The last entry, which has to close the seal. */
+  last: EntryRecord
+  root: string
+  /** The sums that the last entry has to state: those owed below it. */
+  owed: Owed
+  after: StateAfter
+  /** Where the stored tiles of the seal and of the log differ from those of the entries. */
+  sealDifferences: readonly Difference[]
+  logDifferences: readonly Difference[]
+}
+
+/**
+ * Reads the entries of a seal and computes from them all that the seal states, page by page.
+ *
+ * @param base the log and the keys before; the log is moved on
+ * @throws SigningStopped (by `refuse`) if an entry is missing
+ */
+async function recompute(
+  ctx: LedgerContext,
+  seal: SealRecord,
+  base: { log: LogTree; keys: KeyTree },
+  previousClosing: EntryRecord | undefined,
+  refuse: Refuse,
+): Promise<Recomputed> {
   const sealTiles = createTileComparer((tiles) => ctx.seals.findTiles(seal._id, tiles))
   // A tile of the log may have grown since.
   const logTiles = createTileComparer(async (tiles) => {
-    const stored = await ctx.logTiles.findTiles(tiles)
+    const stored = await ctx.merkleLog.findTiles(tiles)
     return stored.map((hashes, place) => hashes?.subarray(0, tiles[place]?.hashes.length))
   })
-
   const tree = createEntryTree()
-  const base = await readOrBuildStateBefore(ctx, seal, previous, remembered, refuse)
   const { log } = base
-  const logBefore = logState(log)
-  let keys = base.keys
-  const previousClosing = await readClosingEntry(ctx, previous, refuse)
+  let { keys } = base
   let owed = previousClosing === undefined ? NOTHING_OWED : parseOwed(previousClosing)
-  let owedBelow: Owed = owed // below the last entry, which closes the seal
+  let owedBelow = owed
   let due = seal.from_id
   let last: EntryRecord | undefined
   for await (const page of ctx.entries.pages(seal.from_id, seal.to_id)) {
@@ -80,38 +123,14 @@ export async function recomputeSeal(
   const { tiles, root } = tree.finish()
   await sealTiles.add(tiles, true)
   await logTiles.add(log.edge(), true)
-
-  const treeFault = findTreeFault(seal, root, sealTiles.differing)
-  if (treeFault !== undefined) throw refuse(treeFault)
-  if (!closesSeal(last, seal._id) || last.at !== seal.at)
-    throw refuse(`entry ${last._id} is its last and does not close it`)
-  const [wrongTile] = logTiles.differing
-  if (wrongTile !== undefined)
-    throw refuse(
-      `hash ${wrongTile.position} of level ${wrongTile.level} of the log's stored tiles is not that of the entries; if the entries are right, drop the collection log_tiles, and the next seal builds it again`,
-    )
-  const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
-  const { data } = closingEntry(seal._id, seal.at, owedBelow, {
-    prevSeal,
-    log: logBefore,
-    keys: keyState(base.keys),
-  })
-  const inForm1 = base.keys.form === 1 ? base.keys : await ctx.readKeyTree(seal.from_id - 1, undefined, 1)
-  const allowed = allowedClosings(data, keyState(inForm1), previousClosing)
-  if (!allowed.map(canonicalJson).includes(canonicalJson(last.data)))
-    throw refuse(
-      `entry ${last._id} closes it with ${canonicalJson(last.data)}, and the entries give ${canonicalJson(data)}`,
-    )
-  const after = { log: logState(log), keys: keyState(keys) }
-  if (
-    remembered.seq === seal._id &&
-    remembered.log !== undefined &&
-    canonicalJson(remembered.log) !== canonicalJson(after.log)
-  )
-    throw refuse(
-      `a log of size ${remembered.log.size} with the root ${remembered.log.root} was signed before, and the entries give ${after.log.root}`,
-    )
-  return after
+  return {
+    last,
+    root,
+    owed: owedBelow,
+    after: { log: logState(log), keys: keyState(keys) },
+    sealDifferences: sealTiles.differing,
+    logDifferences: logTiles.differing,
+  }
 }
 
 /**
@@ -136,12 +155,39 @@ function findTreeFault(seal: SealRecord, root: string, differing: readonly Diffe
     : `hash ${node.position} of level ${node.level * TILE_HEIGHT} of its stored tree is not that of the entries below it`
 }
 
+/** Says so if a seal's last entry doesn't close it, at its time. */
+function findClosingFault(seal: SealRecord, last: EntryRecord): string | undefined {
+  if (closesSeal(last, seal._id) && last.at === seal.at) return undefined
+  return `entry ${last._id} is its last and does not close it`
+}
+
+/** Says where the stored tiles of the log are not those of the entries. */
+function findLogFault([wrong]: readonly Difference[]): string | undefined {
+  if (wrong === undefined) return undefined
+  return `hash ${wrong.position} of level ${wrong.level} of the log's stored tiles is not that of the entries; if the entries are right, drop the collection log_tiles, and the next seal builds it again`
+}
+
+/**
+ * Says so if a closing entry states something else than the entries give.
+ *
+ * @param data what one of this version states
+ * @param allowed all forms in which it may be stated
+ */
+function findStatementFault(
+  last: EntryRecord,
+  data: EntryRecord['data'],
+  allowed: ReturnType<typeof allowedClosings>,
+): string | undefined {
+  if (allowed.map(canonicalJson).includes(canonicalJson(last.data))) return undefined
+  return `entry ${last._id} closes it with ${canonicalJson(last.data)}, and the entries give ${canonicalJson(data)}`
+}
+
 /**
  * Returns the log and the keys up to the seal before: from stored tiles and cached keys if these agree with
  * the memory, else from all entries. A memory without log or keys comes from an earlier version, an
  * adoption, or a standby that has taken over: then the whole chain is verified first.
  *
- * @throws SealError if the entries up to the seal before are not those that were signed
+ * @throws SigningStopped if the entries up to the seal before are not those that were signed
  */
 async function readOrBuildStateBefore(
   ctx: LedgerContext,
@@ -151,7 +197,7 @@ async function readOrBuildStateBefore(
   refuse: Refuse,
 ): Promise<{ log: LogTree; keys: KeyTree }> {
   const size = previous?.to_id ?? 0
-  // The memory is of this very seal, not of the one before: recomputeSeal() compares what comes out of it.
+  // The memory is of this very seal, not of the one before: decideSigning() compares what comes out of it.
   const isSignedAgain = remembered.seq === seal._id
   const isInMemory = remembered.log !== undefined && (isSignedAgain || remembered.log.size === size)
   // The memory of a standby, which has taken over, has no keys to compare with.
@@ -171,53 +217,22 @@ async function readOrBuildStateBefore(
 
   const { keys } = remembered
   if (isSignedAgain || !isInMemory || keys === undefined)
-    return { log, keys: await ctx.readKeyTree(size, isSignedAgain ? undefined : 'first') }
-  const signed = await readTreeAsStated(ctx.readKeyTree, size, keys)
+    return { log, keys: await ctx.entries.readKeyTree(size, isSignedAgain ? undefined : 'first') }
+  const signed = await readTreeAsStated(ctx.entries.readKeyTree, size, keys)
   if (signed === undefined) {
-    const { root } = keyState(await ctx.readKeyTree(size, undefined, keys.v ?? 1))
+    const { root } = keyState(await ctx.entries.readKeyTree(size, undefined, keys.v ?? 1))
     throw refuse(
       `the entries up to ${size} give keys with the root ${root}, and the root ${keys.root} was signed`,
     )
   }
   // What an earlier version signed may be of form 1.
-  return { log, keys: keys.v === 2 ? signed : await ctx.readKeyTree(size) }
-}
-
-/** Where a stored hash is not the computed one: its level of tiles, and its position in that level. */
-interface Difference {
-  level: number
-  position: number
-}
-
-/**
- * Creates a comparer that collects computed tiles and compares them with the stored ones, {@link TILE_GROUP}
- * at a time. `differing` gets the first difference of each tile. The last call of `add` has to say that it is
- * the last.
- *
- * @param find reads the stored tiles, in the given order
- */
-function createTileComparer(find: (tiles: readonly Tile[]) => Promise<(Buffer | undefined)[]>) {
-  const differing: Difference[] = []
-  let waiting: Tile[] = []
-  return {
-    differing,
-    async add(tiles: readonly Tile[], isLast: boolean): Promise<void> {
-      waiting.push(...tiles)
-      if (waiting.length < TILE_GROUP && !isLast) return
-      const stored = await find(waiting)
-      for (const [place, tile] of waiting.entries()) {
-        const difference = findDifference(tile, stored[place])
-        if (difference !== undefined) differing.push(difference)
-      }
-      waiting = []
-    },
-  }
+  return { log, keys: keys.v === 2 ? signed : await ctx.entries.readKeyTree(size) }
 }
 
 /**
  * Reads the closing entry of a seal and proves that it is under that seal; undefined without a seal.
  *
- * @throws SealError (by `refuse`) if it is missing, doesn't close the seal, or isn't under it
+ * @throws SigningStopped (by `refuse`) if it is missing, doesn't close the seal, or isn't under it
  */
 async function readClosingEntry(
   ctx: LedgerContext,
@@ -236,19 +251,4 @@ async function readClosingEntry(
     )
   }
   return entry
-}
-
-/**
- * Finds the first hash of a computed tile that differs from the stored tile; undefined if the tiles are
- * equal.
- */
-function findDifference({ level, index, hashes }: Tile, stored: Buffer | undefined): Difference | undefined {
-  if (stored?.equals(hashes)) return undefined
-  const hashAt = (tile: Buffer, place: number) => tile.subarray(place * HASH_BYTES, (place + 1) * HASH_BYTES)
-  const lastPlace = hashes.length / HASH_BYTES - 1
-  let place = 0
-  while (stored !== undefined && place < lastPlace && hashAt(stored, place).equals(hashAt(hashes, place)))
-    place++
-  // Of a tile that is missing, the first hash; of one that only is too long or too short, the last.
-  return { level, position: index * TILE_WIDTH + place }
 }

@@ -4,8 +4,8 @@ import path from 'node:path'
 import { ed25519PublicKey, keyFromHex, keyToHex } from '../crypto/ed25519.ts'
 import { replaceFile, syncFolder } from '../platform/durable-file.ts'
 import { readPrivateFile } from '../platform/private-file.ts'
-import { SealError } from './seal.ts'
-import { memoryText, NO_PAYLOAD_HASH, readMemory } from './seal-memory.ts'
+import { NO_PAYLOAD_HASH, SealError } from './seal.ts'
+import { memoryText, readMemory } from './seal-memory.ts'
 
 /**
  * Reads the Ed25519 secret key (32 bytes, the seed of RFC 8032) from its file: 64 lower-case hex characters

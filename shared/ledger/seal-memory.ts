@@ -1,11 +1,11 @@
 import path from 'node:path'
 import { z } from 'zod'
 import type { Config } from '../platform/config.ts'
-import { sealPayloadHash } from '../crypto/seal-payload.ts'
 import { lockFile, readJsonFile, textWithSum, writeDurably } from '../platform/durable-file.ts'
 import { hex } from '../platform/schema.ts'
 import { statedKeys } from './agent-keys.ts'
-import { sealFields, SealError, type SealRecord } from './seal.ts'
+import { SealError } from './seal.ts'
+import { SigningStopped } from './signing-refusals.ts'
 import type { WatchStep } from '../platform/step.ts'
 
 /**
@@ -34,8 +34,6 @@ const rememberedFile = z.object({
    */
   given_up: z.object({ from: z.int().min(1), to: z.int().min(1) }).exactOptional(),
 })
-
-export const NO_PAYLOAD_HASH = '0'.repeat(64)
 
 /** The text of a seal memory's file. */
 export const memoryText = (remembered: Remembered): string => textWithSum(remembered)
@@ -76,8 +74,12 @@ export function openSealMemory(file: string): SealMemory | undefined {
 
 /** Reads a seal memory. @returns undefined if there is no file. @throws SealError if the file is damaged */
 export function readMemory(file: string): Remembered | undefined {
-  const broken = `The seal memory ${file} does not hold what was written there. Restore it from where it was kept, or adopt the last signed seal of the database (operator seal --adopt SEQ HASH).`
-  return readJsonFile(file, rememberedFile, (cause) => new SealError(broken, { cause }))
+  const broken = `The seal memory ${file} does not hold what was written there`
+  return readJsonFile(
+    file,
+    rememberedFile,
+    (cause) => new SigningStopped('memory_is_damaged', broken, { cause }),
+  )
 }
 
 /**
@@ -92,57 +94,4 @@ export function readMemoryUnlessDamaged(file: string): Remembered | undefined {
     if (error instanceof SealError) return undefined
     throw error
   }
-}
-
-/** A seal, identified by what its signature commits to. */
-export interface SealHead {
-  seq: number
-  /** SHA-256 of its payload, as hex. */
-  payloadHash: string
-}
-
-/** Stands for the last signed seal if there is none. */
-export const NOTHING_SIGNED: SealHead = { seq: 0, payloadHash: NO_PAYLOAD_HASH }
-
-/** A stored seal by its seq and payload hash. */
-export function headOf(seal: SealRecord): SealHead {
-  return { seq: seal._id, payloadHash: sealPayloadHash(sealFields(seal)) }
-}
-
-/**
- * Says why the next seal must not be signed, by the seal memory; returns undefined if it may be.
- *
- * In an unbroken history the memory holds the last signed seal of the database, or the next one if its
- * signature was made and not stored. Anything else means that the database, the memory or the key is not the
- * one that was in use, and that this may be the second signature for its seq: a fork, which only an operator
- * may decide on.
- *
- * @param last the last signed seal in the database
- * @param next the seal to be signed, the one after `last`
- * @param pubkey the key that would sign, as hex
- */
-export function findMemoryConflict(
-  remembered: Remembered | undefined,
-  last: SealHead | undefined,
-  next: SealHead,
-  pubkey: string,
-): string | undefined {
-  const lastSeq = last?.seq ?? 0
-  // The memory is made together with the key. A key without it may have signed anything.
-  if (remembered === undefined)
-    return `there is no seal memory, and the database has signed seals up to ${lastSeq}`
-  if (remembered.pubkey !== pubkey)
-    return `the seal memory belongs to the key ${remembered.pubkey}, and the key at hand is ${pubkey}`
-  if (next.seq < remembered.seq)
-    return `seal ${remembered.seq} was signed before, and the database ends at signed seal ${lastSeq}: it looks like an older one that was restored`
-  if (next.seq === remembered.seq) {
-    return next.payloadHash === remembered.payload_hash
-      ? undefined
-      : `another seal ${next.seq} was signed before, with the payload hash ${remembered.payload_hash}: the database looks like an older one that was restored`
-  }
-  if (lastSeq > remembered.seq)
-    return `the seal memory ends at seal ${remembered.seq}, and the database has signed seals up to ${lastSeq}: the memory is an older one`
-  if ((last?.payloadHash ?? NO_PAYLOAD_HASH) !== remembered.payload_hash)
-    return `the seal ${remembered.seq} that was signed has the payload hash ${remembered.payload_hash}, and the database has another`
-  return undefined
 }

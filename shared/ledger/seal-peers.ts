@@ -5,8 +5,8 @@ import { sealPayloadHash, verifySealSignature, type Seal } from '../crypto/seal-
 import { readBounded } from '../platform/http.ts'
 import { MAX_PEER_ANSWER_BYTES, PEER_TIMEOUT_MS } from '../platform/limits.ts'
 import { createOutsider, type Outsider, type Recollection } from './outsider.ts'
-import { SIGNING_REMEDY, type SealRecord } from './seal.ts'
-import { headOf, type Remembered } from './seal-memory.ts'
+import { headOf, type SealRecord } from './seal.ts'
+import type { Remembered } from './seal-memory.ts'
 
 /** A service outside this host that publishes the chain of seals. */
 export interface SealPeer extends Outsider {
@@ -50,9 +50,9 @@ export async function recallOfPeer(
   ctx.metrics.countAnomaly('peer')
   return {
     kind: 'conflict',
+    because: 'peer_remembers_more',
     isProven: true,
     sentence: `${peer.url} has a seal ${seal.seq} by this key with the payload hash ${sealPayloadHash(seal)}, and the database, which ends at signed seal ${known.last?._id ?? 0}, does not`,
-    remedy: SIGNING_REMEDY,
   }
 }
 

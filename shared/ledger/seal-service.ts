@@ -5,6 +5,8 @@ import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { findTailFault } from './chain-check.ts'
 import { nextSealAt, viewSeal } from './seal.ts'
 
+type SealContext = Pick<Context, 'config' | 'queues' | 'entries' | 'seals' | 'now'>
+
 /** When the next seal is due (`at`, Unix seconds), and whether there is an entry to seal (`isNeeded`). */
 export async function readNextSeal(
   ctx: Pick<Context, 'entries' | 'seals' | 'config' | 'now'>,
@@ -19,7 +21,7 @@ export async function readNextSeal(
 }
 
 /** Enqueues a sealing job if a seal is due, and a signing job if a seal is unsigned. */
-export async function enqueueDueSealing(ctx: Context): Promise<void> {
+export async function enqueueDueSealing(ctx: SealContext): Promise<void> {
   const next = await readNextSeal(ctx)
   if (next.isNeeded && next.at <= unixSeconds(ctx.now()))
     await ctx.queues.enqueue('make-seal', {}, { debounceId: 'make-seal' })
@@ -27,13 +29,13 @@ export async function enqueueDueSealing(ctx: Context): Promise<void> {
 }
 
 /** Enqueues a signing job if there is an unsigned seal. */
-export async function enqueueSigning(ctx: Context): Promise<void> {
+export async function enqueueSigning(ctx: SealContext): Promise<void> {
   const unsigned = await ctx.seals.listUnsigned(1)
   if (unsigned.length > 0) await ctx.queues.enqueue('sign-seals', {}, { debounceId: 'sign-seals' })
 }
 
 /** Enqueues a check of the whole chain if the last one is too long ago, or there was none. */
-export async function enqueueChainCheck(ctx: Context): Promise<void> {
+export async function enqueueChainCheck(ctx: SealContext): Promise<void> {
   const { walked_at: walkedAt } = await ctx.seals.readStatus()
   const ageMs = walkedAt === undefined ? Number.POSITIVE_INFINITY : ctx.now() - walkedAt * SECOND_MS
   // A negative age means that the clock was set back: then the chain is checked once more.

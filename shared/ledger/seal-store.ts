@@ -1,7 +1,7 @@
 import mongoose, { Schema, type Connection } from 'mongoose'
 import { isDuplicateKey, MAJORITY, unlessDuplicate, within, type Session } from '../platform/database.ts'
 import type { Tile } from '../crypto/merkle.ts'
-import { findHashes, type TilePlace } from './log-store.ts'
+import { findHashes, type TilePlace } from './merkle-log-store.ts'
 import type { SealSignature } from '../crypto/seal-payload.ts'
 import { PENDING_INDEX, pendingField, type Ledgered, type PendingEntry } from './pending.ts'
 import type { SealNote } from './checkpoint.ts'

@@ -1,5 +1,11 @@
 import { z } from 'zod'
-import { SEAL_ALGO, type Seal, type SealFields, type SealSignature } from '../crypto/seal-payload.ts'
+import {
+  SEAL_ALGO,
+  sealPayloadHash,
+  type Seal,
+  type SealFields,
+  type SealSignature,
+} from '../crypto/seal-payload.ts'
 import { hex, unixTime } from '../platform/schema.ts'
 
 /**
@@ -57,6 +63,21 @@ export function sealFields(seal: SealRecord): SealFields {
   return { seq, at, count, root, prev_root, from_id, to_id }
 }
 
+/** A seal, identified by what its signature commits to. */
+export interface SealHead {
+  seq: number
+  /** SHA-256 of its payload, as hex. */
+  payloadHash: string
+}
+
+export const NO_PAYLOAD_HASH = '0'.repeat(64)
+
+/** A stored seal by its seq and payload hash; without a seal, seq 0 and zeros. */
+export function headOf(seal: SealRecord | undefined): SealHead {
+  if (seal === undefined) return { seq: 0, payloadHash: NO_PAYLOAD_HASH }
+  return { seq: seal._id, payloadHash: sealPayloadHash(sealFields(seal)) }
+}
+
 /** The signature's fields. @throws SealError if one of them is missing */
 export function sealSignature(seal: SealRecord): SealSignature {
   const { signature, pubkey, algo, signed_at } = seal
@@ -104,7 +125,3 @@ export function nextSealAt(
   if (waitingAt === undefined) return nowSeconds + intervalSeconds
   return waitingAt > nowSeconds ? nowSeconds : Math.max(waitingAt + intervalSeconds, nowSeconds)
 }
-
-/** Ends the message of a refusal to sign: what the operator can do. */
-export const SIGNING_REMEDY =
-  'Nothing is signed until an operator has looked: give back the database, the seal memory and the key that belong together, or, if the database is the one to go on from, adopt its last signed seal on this host (operator seal --adopt SEQ HASH).'

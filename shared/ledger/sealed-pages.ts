@@ -6,6 +6,8 @@ import { runInScope } from '../platform/scope.ts'
 import { SECOND_MS } from '../platform/time.ts'
 import { viewEntry } from './entry.ts'
 
+type SealedPagesContext = Pick<Context, 'entries' | 'seals'>
+
 /*
  * Pages of the ledger as JSON. Entries under a signed seal never change, so they are written as JSON once, a
  * block at a time, and every answer shares the bytes. Blocks begin at fixed numbers, so any two ranges are
@@ -38,7 +40,9 @@ export interface LedgerPage {
  * Creates a reader of pages with a cache of whole blocks under signed seals. The reader returns up to `limit`
  * entries from number `fromId` on, fewer if the ledger ends before.
  */
-export function createLedgerPageReader(ctx: Context): (fromId: number, limit: number) => Promise<LedgerPage> {
+export function createLedgerPageReader(
+  ctx: SealedPagesContext,
+): (fromId: number, limit: number) => Promise<LedgerPage> {
   // Blocks by their first number, in the order of last use; `size` in bytes, 0 until the block is read.
   const cache = new Map<number, { block: Promise<Block>; untilMs: number; size: number }>()
   let cachedBytes = 0

@@ -1,18 +1,25 @@
 import type { Context } from '../context.ts'
 import { signSeal, verifySealSignature } from '../crypto/seal-payload.ts'
 import { refuseCopy } from '../platform/copy.ts'
-import { MAX_SIGNED_AHEAD_MS } from '../platform/limits.ts'
 import { performStep, type WatchStep } from '../platform/step.ts'
-import { unixSeconds } from '../platform/time.ts'
 import { applyWaitingAdoption } from './adopt.ts'
 import { verifyNewSeals } from './chain-check.ts'
-import { checkpointOf, findLogConflict, originOf, signCheckpoint } from './checkpoint.ts'
-import { requireAgreement } from './outsider.ts'
+import { checkpointOf, isCheckpointSigned, originOf, signCheckpoint } from './checkpoint.ts'
+import type { LogState } from './log.ts'
+import { askForAgreement } from './outsider.ts'
 import { recomputeSeal } from './recompute.ts'
-import { sealFields, SealError, SIGNING_REMEDY, type SealRecord } from './seal.ts'
-import { findMemoryConflict, headOf, NOTHING_SIGNED } from './seal-memory.ts'
+import { headOf, sealFields, type SealRecord } from './seal.ts'
 import { recallOfPeer, type KnownHere } from './seal-peers.ts'
-import { findTimeFault, openSigner, requireSealMemory, type Signer } from './signer.ts'
+import { openSigner, requireSealMemory, type Signer } from './signer.ts'
+import {
+  SIGNING_REFUSALS,
+  SigningStopped,
+  type SigningOutcome,
+  type StopName,
+  type WaitName,
+} from './signing-refusals.ts'
+import type { WithSigning } from './signing-state.ts'
+import { decideSigning, findMemoryConflict, findNextSeal, type SigningPosition } from './signing-rules.ts'
 import { recallOfWitness } from './witnesses.ts'
 
 /*
@@ -31,11 +38,12 @@ import { recallOfWitness } from './witnesses.ts'
  *   3. Read the entries again, recompute leaves, tiles, root, sums, keys and closing entry, and compare all
  *      of them with what is stored. The log goes on from tiles that lead to the root in the memory; without
  *      them, from the first entry. A signature is a statement about the ledger as it lies in the database,
- *      not about what some process once had in memory. The seal's time must not be ahead, of this clock or of
- *      the database's, unless the seal before has it (recompute.ts).
- *   4. The seal memory: it must not know another payload for this seq or a later one, nor another root for
- *      this size of the log or a larger size; then it is written, synced and renamed. From here on no other
- *      payload and no other checkpoint can be signed in this place by this host, whatever is restored.
+ *      not about what some process once had in memory (recompute.ts).
+ *   4. Decide by pure rules (signing-rules.ts), and remember. The seal's time must not be ahead, of this clock
+ *      or of the database's, unless the seal before has it. The seal memory must not know another payload for
+ *      this seq or a later one, nor another root for this size of the log or a larger size; then it is
+ *      written, synced and renamed. From here on no other payload and no other checkpoint can be signed in
+ *      this place by this host, whatever is restored.
  *   5. Sign the seal, and the checkpoint of the log at its end. Only after 4: a signature that exists must be
  *      remembered, also if we die before it is stored.
  *   6. Verify both signatures by the rules of every verifier.
@@ -45,64 +53,55 @@ import { recallOfWitness } from './witnesses.ts'
  * seal that the memory knows: the next run finds the same payload in it and goes on, and since Ed25519 is
  * deterministic it makes the same signature; only `signed_at`, which is not signed, may differ. A write of 7
  * that failed and was stored is found signed. So recovery is the next run.
+ *
+ * What keeps a seal unsigned has a name and a remedy in signing-refusals.ts: either signSeals() returns it, or
+ * it is thrown.
  */
 
 export interface SigningOptions {
   watch?: WatchStep
 }
 
-type SigningContext = Pick<
-  Context,
-  | 'database'
-  | 'entries'
-  | 'seals'
-  | 'logTiles'
-  | 'readKeyTree'
-  | 'config'
-  | 'peers'
-  | 'witnesses'
-  | 'cosignatures'
-  | 'metrics'
-  | 'log'
-  | 'now'
->
+type SigningContext = WithSigning &
+  Pick<Context, 'database' | 'entries' | 'seals' | 'merkleLog' | 'config' | 'metrics' | 'log' | 'now'>
 
 /** After this many signatures of one run they are verified once more, and the chain's status is stored. */
 const STATUS_EVERY = 100
+
+/** Why nothing is signed for now; undefined if nothing is in the way. */
+type Wait = { because: WaitName; sentence: string } | undefined
+
+const waitFor = (because: WaitName): Wait => ({ because, sentence: SIGNING_REFUSALS[because].sentence })
 
 /**
  * Applies a waiting adoption, then signs every unsigned seal with its checkpoint, in order, and stores the
  * signatures.
  *
- * @returns how many seals were signed; 0 also if there is no key yet, another process of this host is
- *   signing, a peer that didn't answer is given a pause, the chain is known not to hold, or this machine's
- *   clock is behind
- * @throws SealError if what is stored can't be trusted; nothing is signed from there on
+ * @returns how many seals were signed, and why no more
+ * @throws SigningStopped, or another SealError, if what is stored can't be trusted; nothing is signed from
+ *   there on
  * @throws StartError if the database is a restored copy
  */
-export async function signSeals(ctx: SigningContext, options: SigningOptions = {}): Promise<number> {
-  const signer = openSigner(ctx, options.watch)
-  if (signer === undefined) return 0
+export async function signSeals(ctx: SigningContext, options: SigningOptions = {}): Promise<SigningOutcome> {
+  const opened = openSigner(ctx.config, options.watch)
+  if (opened.kind !== 'open')
+    return { signed: 0, because: opened.kind, sentence: SIGNING_REFUSALS[opened.kind].sentence }
+  const { signer } = opened
   try {
     await refuseCopy(ctx.database.connection, 'nothing is signed')
     await applyWaitingAdoption(ctx, signer)
-    let signed = 0
-    for (;;) {
-      const { last, firstUnsigned, next } = await readSigningPosition(ctx)
+    for (let signed = 0; ; signed++) {
+      const position = await readSigningPosition(ctx)
+      const { last, firstUnsigned } = position
       if (signed > 0 && (signed % STATUS_EVERY === 0 || firstUnsigned === undefined))
-        await performStep(options.watch, 'status', () => verifyNewSeals(ctx))
-      if (firstUnsigned === undefined) return signed
-      if (last !== undefined && firstUnsigned < last._id)
-        throw new SealError(
-          `seal ${firstUnsigned} has no signature and seal ${last._id} after it has one. ${SIGNING_REMEDY}`,
-        )
-      if (next === undefined)
-        throw new SealError(
-          `seal ${(last?._id ?? 0) + 1} is missing, and seal ${firstUnsigned} comes after it. ${SIGNING_REMEDY}`,
-        )
-      if (signed === 0 && !(await checkBeforeFirstSignature(ctx, signer, last))) return 0
-      if (!(await signNextSeal(ctx, next, last, signer))) return signed
-      signed++
+        await performStep(signer.watch, 'status', () => verifyNewSeals(ctx))
+      const found = findNextSeal(position)
+      if (found.kind === 'none') return { signed, because: 'all_signed' }
+      if (found.kind === 'out_of_order') throw new SigningStopped(found.kind, found.sentence)
+      const wait =
+        (signed === 0 ? await prepareToSign(ctx, signer, last) : undefined) ??
+        (await signNextSeal(ctx, signer, found.seal, last))
+      if (wait !== undefined) return { signed, ...wait }
     }
   } finally {
     signer.memory.close()
@@ -110,54 +109,10 @@ export async function signSeals(ctx: SigningContext, options: SigningOptions = {
 }
 
 /**
- * Checks before the first signature of a run that signing may begin (steps b and c): by the memory, the
- * chain's status, and what peers and witnesses remember.
- *
- * @returns whether signing may begin: false if the chain doesn't hold, or a named peer is given a pause
- * @throws SealError if the memory is missing, a named peer doesn't answer, or a peer or witness remembers
- *   another chain
+ * Reads where signing stands. One transaction reads all of it: separate reads may be answered by a primary and
+ * by its successor, which knows less at first.
  */
-async function checkBeforeFirstSignature(
-  ctx: SigningContext,
-  signer: Signer,
-  last: SealRecord | undefined,
-): Promise<boolean> {
-  const remembered = requireSealMemory(signer)
-  const { intact, fault } = await ctx.seals.readStatus()
-  if (!intact) {
-    ctx.log.error({ fault }, 'nothing is signed while the chain of seals does not hold')
-    return false
-  }
-  const known = { pubkey: signer.pubkey, remembered, last }
-  return performStep(signer.watch, 'peers', () => askOutsiders(ctx, known))
-}
-
-/**
- * Step c: asks witnesses and peers that have not agreed since the start what they remember.
- *
- * @returns whether signing may begin
- * @throws SealError see requireAgreement()
- */
-function askOutsiders(ctx: SigningContext, known: KnownHere): Promise<boolean> {
-  const checkpoint = checkpointOf(known.last)
-  const peers = ctx.peers.map((peer) => ({ outsider: peer, recall: () => recallOfPeer(ctx, peer, known) }))
-  // Without a checkpoint there is nothing to ask a witness.
-  const witnesses =
-    checkpoint === undefined
-      ? []
-      : ctx.witnesses.map((witness) => ({
-          outsider: witness,
-          recall: () => recallOfWitness(ctx, witness, checkpoint),
-        }))
-  return requireAgreement([...peers, ...witnesses], ctx.config.witnessQuorum)
-}
-
-/**
- * Reads where signing stands: the last signed seal, the seq of the first unsigned one, and the seal after the
- * last signed one; each undefined if there is none. One transaction reads them all: separate reads may be
- * answered by a primary and by its successor, which knows less at first.
- */
-export function readSigningPosition(ctx: Pick<Context, 'database' | 'seals'>) {
+export function readSigningPosition(ctx: Pick<Context, 'database' | 'seals'>): Promise<SigningPosition> {
   return ctx.database.transaction(async (session) => {
     const last = await ctx.seals.lastSigned(session)
     const [firstUnsigned] = await ctx.seals.listUnsigned(1, session)
@@ -167,76 +122,137 @@ export function readSigningPosition(ctx: Pick<Context, 'database' | 'seals'>) {
 }
 
 /**
- * Steps 3 to 7 for one seal: recomputes it, remembers it, signs it with its checkpoint, and stores the
- * signatures.
+ * Steps b and c, before the first signature of a run: the memory is there, the chain holds, and those outside
+ * remember nothing else.
  *
- * @param last the last signed seal, which `seal` follows
- * @returns false, and nothing is signed, if this machine's clock is behind
- * @throws SealError if the seal must not be signed
+ * @throws SigningStopped if the memory is missing, a peer of SEAL_PEERS doesn't answer, or a peer or witness
+ *   remembers another chain
  */
-async function signNextSeal(
+async function prepareToSign(
   ctx: SigningContext,
-  seal: SealRecord,
-  last: SealRecord | undefined,
   signer: Signer,
-): Promise<boolean> {
-  const { key, pubkey, memory, watch } = signer
-  const seq = seal._id
-  const fields = sealFields(seal)
+  last: SealRecord | undefined,
+): Promise<Wait> {
   const remembered = requireSealMemory(signer)
-  const origin = originOf(ctx.config, remembered, last)
-  const head = headOf(seal)
-  const refuseIfConflict = (conflict: string | undefined): void => {
-    if (conflict === undefined) return
-    const adoptable = last === undefined ? NOTHING_SIGNED : headOf(last)
-    throw new SealError(
-      `Seal ${seq} is not signed: ${conflict}. ${SIGNING_REMEDY} The last signed seal of the database: ${adoptable.seq} ${adoptable.payloadHash}`,
-    )
-  }
-  refuseIfConflict(
-    findMemoryConflict(remembered, last === undefined ? undefined : headOf(last), head, pubkey),
-  )
-  const { log, keys } = await performStep(watch, 'read-again', () =>
-    recomputeSeal(ctx, seal, last, remembered),
-  )
-  // A time that was signed before may be repeated: the next seal can't have an earlier one.
-  const fault = findTimeFault(ctx, seal.at === last?.at ? 0 : seal.at)
-  if (fault?.isOurs === false)
-    throw new SealError(`Seal ${seq} is not signed: ${fault.sentence}. ${SIGNING_REMEDY}`)
-  if (fault !== undefined) {
-    ctx.log.error({ seq }, `a seal is not signed: ${fault.sentence}`)
-    return false
-  }
+  const { intact, fault = 'no reason is stored' } = await ctx.seals.readStatus()
+  if (!intact)
+    return { because: 'chain_does_not_hold', sentence: `the chain of seals does not hold: ${fault}` }
+  const known = { pubkey: signer.pubkey, remembered, last }
+  const answer = await performStep(signer.watch, 'peers', () => askOutsiders(ctx, known))
+  return answer === 'agreed' ? undefined : waitFor(answer)
+}
 
-  refuseIfConflict(findLogConflict(remembered, log))
-  await memory.write({ ...remembered, seq, payload_hash: head.payloadHash, pubkey, origin, log, keys }, watch)
-
-  // By this machine's clock, unless it is too far ahead of the database's.
-  const nowMs = Math.min(ctx.now(), ctx.database.now() + MAX_SIGNED_AHEAD_MS)
-  const signedAt = Math.max(unixSeconds(nowMs), seal.at)
-  const signature = await performStep(watch, 'sign', () => ({
-    ...signSeal(fields, key, signedAt),
-    ...signCheckpoint(origin, log, key, pubkey),
+/** Step c: asks peers and witnesses that have not agreed since the start what they remember. */
+function askOutsiders(ctx: SigningContext, known: KnownHere): ReturnType<typeof askForAgreement> {
+  const checkpoint = checkpointOf(known.last)
+  const peers = ctx.signing.peers.map((peer) => ({
+    outsider: peer,
+    recall: () => recallOfPeer(ctx, peer, known),
   }))
-  await performStep(watch, 'verify', () => {
-    const verdict = verifySealSignature({ ...fields, ...signature })
-    if (!verdict.ok)
-      throw new SealError(`the signature made for seal ${seq} does not verify: ${verdict.message}`)
-  })
-  const isStored = await performStep(watch, 'signature', () =>
-    ctx.database.transaction((session) => ctx.seals.storeSignature(seal, signature, session)),
-  )
-  if (!isStored) await requireSignedPayload(ctx, seal)
-  return true
+  // Without a checkpoint there is nothing to ask a witness.
+  const witnesses =
+    checkpoint === undefined
+      ? []
+      : ctx.signing.witnesses.map((witness) => ({
+          outsider: witness,
+          recall: () => recallOfWitness(ctx, witness, checkpoint),
+        }))
+  return askForAgreement([...peers, ...witnesses], ctx.config.witnessQuorum)
 }
 
 /**
- * Checks that a stored seal is signed and has the same payload as `seal`: so another process has signed it.
+ * Steps 3 to 7 for one seal.
  *
- * @throws SealError if it isn't
+ * @param last the last signed seal, which `seal` follows
+ * @throws SigningStopped if the seal must not be signed
+ */
+async function signNextSeal(
+  ctx: SigningContext,
+  signer: Signer,
+  seal: SealRecord,
+  last: SealRecord | undefined,
+): Promise<Wait> {
+  const { pubkey, memory, watch } = signer
+  const remembered = requireSealMemory(signer)
+  const origin = originOf(ctx.config, remembered, last)
+  // All of the rule is asked in step 4. What the memory forbids needn't be read again.
+  const conflict = findMemoryConflict(remembered, headOf(last), headOf(seal), pubkey)
+  if (conflict !== undefined) throw refusal('memory_differs', conflict, seal, last)
+
+  // 3
+  const after = await performStep(watch, 'read-again', () => recomputeSeal(ctx, seal, last, remembered))
+  // 4
+  const [nowMs, databaseMs] = [ctx.now(), ctx.database.now()]
+  const decision = decideSigning({ seal, last, remembered, pubkey, origin, after, nowMs, databaseMs })
+  if (decision.kind === 'date_ahead' || decision.kind === 'clock_behind') ctx.metrics.countAnomaly('clock')
+  if (decision.kind === 'clock_behind') return { because: decision.kind, sentence: decision.sentence }
+  if (decision.kind !== 'sign') throw refusal(decision.kind, decision.sentence, seal, last)
+  await memory.write(decision.remember, watch)
+  // 5
+  const signatures = await performStep(watch, 'sign', () =>
+    makeSignatures(signer, seal, origin, after.log, decision.signedAt),
+  )
+  // 6
+  await performStep(watch, 'verify', () => requireVerified(signatures, seal, after.log, pubkey))
+  // 7
+  const isStored = await performStep(watch, 'signature', () =>
+    ctx.database.transaction((session) => ctx.seals.storeSignature(seal, signatures, session)),
+  )
+  if (!isStored) await requireSignedPayload(ctx, seal)
+  return undefined
+}
+
+/** The error that a seal must not be signed. It names the seal that an operator may adopt, if that is a remedy. */
+function refusal(
+  because: StopName,
+  sentence: string,
+  { _id: seq }: SealRecord,
+  last: SealRecord | undefined,
+): SigningStopped {
+  const adoptable = headOf(last)
+  const more =
+    because === 'memory_differs'
+      ? { more: `The last signed seal of the database: ${adoptable.seq} ${adoptable.payloadHash}` }
+      : {}
+  return new SigningStopped(because, `Seal ${seq} is not signed: ${sentence}`, more)
+}
+
+/** Step 5. @param signedAt Unix seconds */
+const makeSignatures = (
+  { key }: Signer,
+  seal: SealRecord,
+  origin: string,
+  log: LogState,
+  signedAt: number,
+) => ({ ...signSeal(sealFields(seal), key, signedAt), ...signCheckpoint(origin, log, key) })
+
+/** Step 6. @throws SigningStopped if a signature that was just made doesn't verify */
+function requireVerified(
+  signatures: ReturnType<typeof makeSignatures>,
+  seal: SealRecord,
+  log: LogState,
+  pubkey: string,
+): void {
+  const verdict = verifySealSignature({ ...sealFields(seal), ...signatures })
+  if (!verdict.ok)
+    throw new SigningStopped(
+      'bad_signature',
+      `the signature made for seal ${seal._id} does not verify: ${verdict.message}`,
+    )
+  if (!isCheckpointSigned(signatures, log, pubkey))
+    throw new SigningStopped(
+      'bad_signature',
+      `the signature made for the checkpoint of size ${log.size} does not verify`,
+    )
+}
+
+/**
+ * Checks, if step 7 found the seal signed, that another process has signed the same payload.
+ *
+ * @throws SigningStopped if it hasn't
  */
 async function requireSignedPayload(ctx: SigningContext, seal: SealRecord): Promise<void> {
   const stored = await ctx.seals.find(seal._id)
   if (stored?.signed !== true || headOf(stored).payloadHash !== headOf(seal).payloadHash)
-    throw new SealError(`seal ${seal._id} changed while it was being signed. ${SIGNING_REMEDY}`)
+    throw new SigningStopped('changed_meanwhile', `seal ${seal._id} changed while it was being signed`)
 }

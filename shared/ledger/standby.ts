@@ -7,8 +7,8 @@ import { isCopy } from '../platform/copy.ts'
 import { adoptionFileOf } from './adoption-file.ts'
 import { checkpointOf } from './checkpoint.ts'
 import { readSealKey } from './seal-key.ts'
-import { SealError, sealFields, sealSignature, type SealRecord } from './seal.ts'
-import { headOf, NOTHING_SIGNED, readMemory, type Remembered } from './seal-memory.ts'
+import { headOf, SealError, sealFields, sealSignature, type SealRecord } from './seal.ts'
+import { readMemory, type Remembered } from './seal-memory.ts'
 import { openSigner } from './signer.ts'
 
 /*
@@ -59,26 +59,25 @@ export async function isAdoptedHere(ctx: Pick<Context, 'config' | 'seals'>): Pro
 }
 
 /**
- * Brings this host's seal memory up to date with the seals that another host has signed with the same key.
- *
- * @returns the seq of the seal that the memory holds now; undefined, and nothing is written, if there is no
- *   memory of this host's key, another process has it open, or the database is a copy
+ * Brings this host's seal memory up to date with the seals that another host has signed with the same key. Does
+ * nothing if this host has no memory of its key, if another process has it open, or if the database is a copy.
  */
-export async function updateSealMemory(ctx: Context): Promise<number | undefined> {
-  const signer = openSigner(ctx)
-  if (signer === undefined) return undefined
+export async function updateSealMemory(ctx: Pick<Context, 'config' | 'database' | 'seals'>): Promise<void> {
+  const opened = openSigner(ctx.config)
+  if (opened.kind !== 'open') return
+  const { pubkey, memory } = opened.signer
   try {
-    let remembered = signer.memory.read()
-    if (remembered?.pubkey !== signer.pubkey || (await isCopy(ctx.database.connection))) return undefined
+    let remembered = memory.read()
+    if (remembered?.pubkey !== pubkey || (await isCopy(ctx.database.connection))) return
     for (;;) {
       const seals = await ctx.seals.listAfter(Math.max(0, remembered.seq - 1), PAGE_SEALS)
-      const newer: Remembered = extendMemory(remembered, seals, signer.pubkey)
-      if (newer.seq === remembered.seq) return remembered.seq
-      await signer.memory.write(newer, signer.watch)
+      const newer: Remembered = extendMemory(remembered, seals, pubkey)
+      if (newer.seq === remembered.seq) return
+      await memory.write(newer)
       remembered = newer
     }
   } finally {
-    signer.memory.close()
+    memory.close()
   }
 }
 
@@ -91,8 +90,7 @@ export async function updateSealMemory(ctx: Context): Promise<number | undefined
  */
 function extendMemory(remembered: Remembered, seals: readonly SealRecord[], pubkey: string): Remembered {
   const stored = seals.find(({ _id }) => _id === remembered.seq)
-  const { payloadHash } = stored === undefined ? NOTHING_SIGNED : headOf(stored)
-  if (payloadHash !== remembered.payload_hash) return remembered
+  if (headOf(stored).payloadHash !== remembered.payload_hash) return remembered
   let newer = remembered
   let previous = stored
   for (const seal of seals.slice(stored === undefined ? 0 : 1)) {

@@ -24,7 +24,7 @@ export interface TileRepair {
 }
 
 /** Creates the repair for one walk over the chain. */
-export function createTileRepair({ seals, logTiles }: Pick<Context, 'seals' | 'logTiles'>): TileRepair {
+export function createTileRepair({ seals, merkleLog }: Pick<Context, 'seals' | 'merkleLog'>): TileRepair {
   const log = createLogTree()
   let wrongOfSeal: Tile[] = []
   let wrongOfLog: Tile[] = []
@@ -32,22 +32,25 @@ export function createTileRepair({ seals, logTiles }: Pick<Context, 'seals' | 'l
   return {
     async compare(seq, sealTiles, leaves) {
       const logged = log.append(leaves)
-      const [ofSeal, ofLog] = await Promise.all([seals.findTiles(seq, sealTiles), logTiles.findTiles(logged)])
+      const [ofSeal, ofLog] = await Promise.all([
+        seals.findTiles(seq, sealTiles),
+        merkleLog.findTiles(logged),
+      ])
       wrongOfSeal.push(...sealTiles.filter((tile, place) => !holds(ofSeal[place], tile)))
       wrongOfLog.push(...logged.filter((tile, place) => !holds(ofLog[place], tile)))
     },
     async replace(seq) {
       await seals.putTiles(seq, wrongOfSeal)
-      await logTiles.repairTiles(wrongOfLog)
+      await merkleLog.repairTiles(wrongOfLog)
       count += wrongOfSeal.length + wrongOfLog.length
       wrongOfSeal = []
       wrongOfLog = []
     },
     async finish() {
       const edge = log.edge()
-      const stored = await logTiles.findTiles(edge)
+      const stored = await merkleLog.findTiles(edge)
       const wrong = edge.filter((tile, place) => !holds(stored[place], tile))
-      await logTiles.repairTiles(wrong)
+      await merkleLog.repairTiles(wrong)
       return count + wrong.length
     },
   }

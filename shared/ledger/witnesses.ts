@@ -46,24 +46,24 @@ export const createWitnesses = ({ witnesses }: Pick<Config, 'witnesses'>): Outsi
     lastSize: 0,
   }))
 
-type WitnessContext = Pick<
-  Context,
-  'seals' | 'logTiles' | 'cosignatures' | 'witnesses' | 'metrics' | 'log' | 'now'
->
+type WitnessContext = Pick<Context, 'seals' | 'merkleLog' | 'metrics' | 'log' | 'now'>
 
 /**
  * Submits the last signed checkpoint to every witness that has not cosigned it, and stores their
  * cosignatures. A witness that fails is logged; one that has another log is counted as an anomaly.
  */
-export async function requestCosignatures(ctx: WitnessContext): Promise<void> {
-  if (ctx.witnesses.length === 0) return
+export async function requestCosignatures(
+  ctx: WitnessContext,
+  witnesses: readonly OutsideWitness[],
+): Promise<void> {
+  if (witnesses.length === 0) return
   const checkpoint = checkpointOf(await ctx.seals.lastSigned())
   if (checkpoint === undefined) return
-  const cosigned = await ctx.cosignatures.findCosigned(
+  const cosigned = await ctx.merkleLog.cosignatures.findCosigned(
     checkpoint.size,
-    ctx.witnesses.map(({ vkey }) => vkey),
+    witnesses.map(({ vkey }) => vkey),
   )
-  const waiting = ctx.witnesses.filter(({ vkey }) => !cosigned.has(vkey))
+  const waiting = witnesses.filter(({ vkey }) => !cosigned.has(vkey))
   await Promise.all(
     waiting.map(async (witness) => noteAnswer(witness, await recallOfWitness(ctx, witness, checkpoint))),
   )
@@ -89,9 +89,9 @@ export async function recallOfWitness(
     ctx.log.error({ witness: witness.name }, `${sentence}; ${proof}`)
     return {
       kind: 'conflict',
+      because: 'witness_remembers_more',
       sentence,
       isProven,
-      remedy: 'Give back the newer ones; take the witness out of WITNESSES only to give up what it has seen.',
     }
   } catch (error) {
     ctx.log.warn({ err: error, witness: witness.name }, 'a witness did not cosign; it is asked again')
@@ -115,7 +115,7 @@ async function showsOtherLog(
     const note = parseNote(text)
     const shown = parseCheckpoint(note.text)
     if (shown.origin !== origin || !verifyNote(note, key)) return false
-    return shown.size > size || !(await ctx.logTiles.readRoot(shown.size)).equals(shown.root)
+    return shown.size > size || !(await ctx.merkleLog.readRoot(shown.size)).equals(shown.root)
   } catch {
     return false // nothing that could be read proves nothing
   }
@@ -189,7 +189,7 @@ async function storeCosignature(
     if (at === undefined) continue
     if (at < madeAt || at * SECOND_MS > ctx.now() + MAX_SIGNED_AHEAD_MS)
       throw new Error(`its cosignature states the time ${at}: its clock is wrong`)
-    await ctx.cosignatures.insert({ size, vkey, line, at, rank: 0 })
+    await ctx.merkleLog.cosignatures.insert({ size, vkey, line, at, rank: 0 })
     return
   }
   throw new Error('its answer has no cosignature by its key')

@@ -112,7 +112,5 @@ export function createInboxStore(connection: Connection, patienceMs: number) {
   }
 }
 
-export type InboxStore = ReturnType<typeof createInboxStore>
-
 /** Returns the `_id` of the counts of one sender to one recipient. */
 const inboxId = (to: string, from: string): string => `${to}/${from}`

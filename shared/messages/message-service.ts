@@ -9,6 +9,8 @@ import { MINUTE_MS, SECOND_MS, unixSeconds } from '../platform/time.ts'
 import type { MessageRecord } from './message.ts'
 import { remainingRoom, WHOLE_PAGE, type Inbox, type MessagePage, type Room } from './message-store.ts'
 
+type MessageContext = Pick<Context, 'database' | 'agents' | 'messages' | 'now'>
+
 /**
  * Stores a message for its recipient, with the mark that tells of it.
  *
@@ -17,7 +19,7 @@ import { remainingRoom, WHOLE_PAGE, type Inbox, type MessagePage, type Room } fr
  *   unread messages of the sender, or if the sender has used up today's allowance
  */
 export async function sendMessage(
-  ctx: Context,
+  ctx: MessageContext,
   from: string,
   fields: { to: string; box: string },
 ): Promise<MessageRecord> {
@@ -49,18 +51,18 @@ const SETTLED_AFTER_SECONDS = MINUTE_MS / SECOND_MS
  * @throws Refusal `wrong_state` if the recipient has blocked the sender, or has too many unread messages of
  *   it
  */
-async function countAsUnread(ctx: Context, to: string, from: string, bytes: number): Promise<void> {
+async function countAsUnread(ctx: MessageContext, to: string, from: string, bytes: number): Promise<void> {
   const now = unixSeconds(ctx.now())
-  if (await ctx.inboxes.countIfRoom(to, { from, bytes }, now)) return
-  const inbox = await ctx.inboxes.find(to, from)
+  if (await ctx.messages.inboxes.countIfRoom(to, { from, bytes }, now)) return
+  const inbox = await ctx.messages.inboxes.find(to, from)
   if (inbox?.blocked_at !== undefined)
     throw new Refusal('wrong_state', 'This agent takes no messages from you.', { field: 'to' })
   // Messages that were counted but, in an outage, not stored are taken off the counts.
   if (inbox !== undefined && now - (inbox.at ?? 0) > SETTLED_AFTER_SECONDS) {
     const counts = await ctx.messages.countUnread({ to, from })
     if (
-      (await ctx.inboxes.correctCounts(inbox, counts, now)) &&
-      (await ctx.inboxes.countIfRoom(to, { from, bytes }, now))
+      (await ctx.messages.inboxes.correctCounts(inbox, counts, now)) &&
+      (await ctx.messages.inboxes.countIfRoom(to, { from, bytes }, now))
     )
       return
   }
@@ -81,7 +83,7 @@ async function countAsUnread(ctx: Context, to: string, from: string, bytes: numb
  * @throws Refusal `no_such_agent`; `wrong_state` if the agent has used up today's allowance
  */
 export async function setBlocked(
-  ctx: Context,
+  ctx: MessageContext,
   agentId: string,
   senderId: string,
   blocked: boolean,
@@ -91,7 +93,12 @@ export async function setBlocked(
   await spendAllowance(ctx, agentId, 'changes')
   const at = unixSeconds(ctx.now())
   return ctx.database.transaction(async (session) => {
-    const isChanged = await ctx.inboxes.setBlocked(agentId, senderId, blocked ? at : undefined, session)
+    const isChanged = await ctx.messages.inboxes.setBlocked(
+      agentId,
+      senderId,
+      blocked ? at : undefined,
+      session,
+    )
     if (isChanged && blocked) {
       const handOutNumber = await ctx.agents.countHandOut(agentId, session)
       await ctx.messages.markAllHanded({ to: agentId, from: senderId }, handOutNumber, session)
@@ -105,7 +112,7 @@ export async function setBlocked(
  *
  * @param peek true: marks nothing
  */
-export async function handOutUnread(ctx: Context, inbox: Inbox, peek: boolean): Promise<MessagePage> {
+export async function handOutUnread(ctx: MessageContext, inbox: Inbox, peek: boolean): Promise<MessagePage> {
   if (peek) return ctx.messages.listUnread(inbox, WHOLE_PAGE)
   return ctx.database.transaction((session) => handOut(ctx, inbox, WHOLE_PAGE, session))
 }
@@ -123,7 +130,7 @@ export async function handOutUnread(ctx: Context, inbox: Inbox, peek: boolean): 
  * @throws Refusal `invalid_field` if `after` isn't the id of a message to the caller
  */
 export async function handOutAfter(
-  ctx: Context,
+  ctx: MessageContext,
   inbox: Inbox,
   after: string,
   peek: boolean,
@@ -157,7 +164,12 @@ export async function handOutAfter(
  * off the counts of unread messages. The counter on the reader's record makes concurrent hand-outs wait for
  * each other.
  */
-async function handOut(ctx: Context, inbox: Inbox, room: Room, session: Session): Promise<MessagePage> {
+async function handOut(
+  ctx: MessageContext,
+  inbox: Inbox,
+  room: Room,
+  session: Session,
+): Promise<MessagePage> {
   const page = await ctx.messages.listUnread(inbox, room, session)
   if (page.messages.length === 0) return page
   const handOutNumber = await ctx.agents.countHandOut(inbox.to, session)
@@ -166,7 +178,7 @@ async function handOut(ctx: Context, inbox: Inbox, room: Room, session: Session)
     handOutNumber,
     session,
   )
-  await ctx.inboxes.uncount(
+  await ctx.messages.inboxes.uncount(
     inbox.to,
     page.messages.map(({ from, box }) => ({ from, bytes: Buffer.byteLength(box) })),
     session,

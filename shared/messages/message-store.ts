@@ -3,6 +3,7 @@ import { type Session, within } from '../platform/database.ts'
 import { createGroups, insertEach } from '../platform/group-commit.ts'
 import { indexMarks, tellsField } from '../events/mark.ts'
 import { DM_PAGE, DM_PAGE_BYTES } from '../platform/limits.ts'
+import { createInboxStore } from './inbox-store.ts'
 import type { MessageRecord } from './message.ts'
 
 const string = { type: String, required: true } as const
@@ -56,9 +57,9 @@ export interface MessagePage {
 }
 
 /**
- * Creates the store of direct messages.
+ * Creates the store of direct messages, and of each receiver's counts of them by sender.
  *
- * @param patienceMs how long a message may wait before its insert begins
+ * @param patienceMs how long a message, or a count, may wait before it begins to be stored
  */
 export function createMessageStore(connection: Connection, patienceMs: number) {
   const messages = connection.model<MessageRecord>('Message', messageSchema)
@@ -96,6 +97,7 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
     )
   return {
     models: { messages },
+    inboxes: createInboxStore(connection, patienceMs),
     /**
      * Inserts a message, together with others that arrive at the same time (group commit). Resolves once a
      * majority has it in its journal.

@@ -42,4 +42,3 @@ export function createActStore(connection: Connection) {
   }
 }
 
-export type ActStore = ReturnType<typeof createActStore>

@@ -66,7 +66,7 @@ export async function readFindings(ctx: Context, limitMs: number): Promise<Findi
     }
   }
   const readSince = async (): Promise<ReadonlyMap<string, number>> =>
-    isReached(await reaches.mongodb) ? inTime(ctx.watch.readSince(), limitMs, 'MongoDB') : new Map()
+    isReached(await reaches.mongodb) ? inTime(ctx.operation.watch.readSince(), limitMs, 'MongoDB') : new Map()
   const [mongodb, redis, sinceByKey, ...parts] = await Promise.all([
     reaches.mongodb,
     reaches.redis,

@@ -1,5 +1,6 @@
 import os from 'node:os'
 import type { Context } from '../context.ts'
+import { describeWait, listUnreached, type WithSigning } from '../ledger/signing-state.ts'
 import { readBuild } from '../platform/build.ts'
 import { newStepId } from '../platform/ids.ts'
 import { omitUndefined } from '../platform/omit-undefined.ts'
@@ -20,7 +21,11 @@ const CLOCK_STEP_MS = SECOND_MS
  *
  * @returns a function that ends this and deletes the record
  */
-export function keepHeartbeat(ctx: Context, part: 'api' | 'workers', queues: readonly string[] = []) {
+export function keepHeartbeat(
+  ctx: Context & Partial<WithSigning>,
+  part: 'api' | 'workers',
+  queues: readonly string[] = [],
+) {
   const fields = {
     _id: newStepId(),
     host: os.hostname(),
@@ -45,7 +50,7 @@ export function keepHeartbeat(ctx: Context, part: 'api' | 'workers', queues: rea
       stored.said !== said ||
       Math.abs(stored.aheadMs - aheadMs) > CLOCK_STEP_MS
     if (!isDue) return
-    await ctx.processes.note({ ...fields, ...changing, clock_ahead_ms: aheadMs })
+    await ctx.operation.processes.note({ ...fields, ...changing, clock_ahead_ms: aheadMs })
     stored = { atMs: nowMs, aheadMs, said }
   }
   const check = (): void =>
@@ -56,16 +61,19 @@ export function keepHeartbeat(ctx: Context, part: 'api' | 'workers', queues: rea
   ctx.database.whenReady().then(check, () => undefined)
   return async (): Promise<void> => {
     clearInterval(timer)
-    if (stored !== undefined) await ctx.processes.forget(fields._id).catch(() => undefined)
+    if (stored !== undefined) await ctx.operation.processes.forget(fields._id).catch(() => undefined)
   }
 }
 
 /** What may change while a process runs, besides its clock. */
-function readChanging({ queues, metrics, peers, witnesses }: Context) {
+function readChanging({ queues, metrics, signing }: Context & Partial<WithSigning>) {
   const stalled = metrics.stalledJobs()
   return {
-    ...omitUndefined({ redis_run_id: queues.runId() }),
+    ...omitUndefined({
+      redis_run_id: queues.runId(),
+      signing_waits: signing && describeWait(signing),
+    }),
     ...(stalled.count === 0 ? {} : { stalled_jobs: stalled.count, stalled_at: stalled.lastAt }),
-    unreached: [...peers, ...witnesses].filter(({ isAway }) => isAway).map(({ name }) => name),
+    unreached: signing === undefined ? [] : listUnreached(signing),
   }
 }

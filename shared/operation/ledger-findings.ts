@@ -2,9 +2,14 @@ import type { Context } from '../context.ts'
 import { formatVkey } from '../crypto/note.ts'
 import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { checkpointOf } from '../ledger/checkpoint.ts'
-import { headOf, NOTHING_SIGNED } from '../ledger/seal-memory.ts'
+import { headOf } from '../ledger/seal.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 import { shorten, isRedisReady } from './queue-findings.ts'
+
+type LedgerFindingsContext = Pick<
+  Context,
+  'config' | 'database' | 'queues' | 'entries' | 'seals' | 'merkleLog' | 'operation' | 'now'
+>
 
 /** Making and signing a seal takes seconds; a worker that died is replaced within a minute. */
 export const SEAL_SLACK_SECONDS = 120
@@ -32,7 +37,7 @@ export const ledgerFindings: FindingReader = {
 }
 
 /** Reads whether the last check of the chain of seals found a fault. @returns undefined if it found none */
-async function findBrokenChain(ctx: Context): Promise<Finding | undefined> {
+async function findBrokenChain(ctx: LedgerFindingsContext): Promise<Finding | undefined> {
   const { intact, fault } = await ctx.seals.readStatus()
   if (intact) return undefined
   return {
@@ -44,30 +49,35 @@ async function findBrokenChain(ctx: Context): Promise<Finding | undefined> {
 }
 
 /** Finds seals without a signature: at once if the signer refused, else when they have waited for long. */
-async function findUnsigned(ctx: Context): Promise<Finding | undefined> {
+async function findUnsigned(ctx: LedgerFindingsContext): Promise<Finding | undefined> {
   const unsigned = await ctx.seals.listUnsigned(MAX_UNSIGNED)
   const [first] = unsigned
   const seal = first === undefined ? undefined : await ctx.seals.find(first)
   if (seal === undefined) return undefined
   const reason = await readRefusal(ctx)
   if (reason === undefined && unixSeconds(ctx.now()) - seal.at < SEAL_SLACK_SECONDS) return undefined
-  const head = await ctx.seals.lastSigned()
-  const { seq, payloadHash } = head === undefined ? NOTHING_SIGNED : headOf(head)
+  const { seq, payloadHash } = headOf(await ctx.seals.lastSigned())
   // The signer's refusal names this command if another database may be the right one.
   const asksForAdoption = reason?.includes('operator seal --adopt') === true
   return {
     kind: 'seals_unsigned',
     since: seal.at,
     what: `${unsigned.length} seals have no signature, from ${seal._id} on`,
-    why: reason ?? 'no worker with SEAL_KEY_FILE has tried',
+    why: reason ?? (await readWait(ctx)) ?? 'no worker with SEAL_KEY_FILE has tried',
     command: asksForAdoption
       ? `${OPERATOR} seal --adopt ${seq} ${payloadHash}   # on the signing host, only if this database is the one to go on from`
       : `npm run workers -- --queues sign-seals,sign-announcement,cosign   # with SEAL_KEY_FILE; or: ${OPERATOR} seal`,
   }
 }
 
+/** Reads what the signer waits for, by its process's own record; undefined if none says so. */
+async function readWait(ctx: LedgerFindingsContext): Promise<string | undefined> {
+  const processes = await ctx.operation.processes.list()
+  return processes.find(({ signing_waits: waits }) => waits !== undefined)?.signing_waits
+}
+
 /** Reads why the signer's last try failed; undefined if it didn't, or if Redis is away. */
-async function readRefusal(ctx: Context): Promise<string | undefined> {
+async function readRefusal(ctx: LedgerFindingsContext): Promise<string | undefined> {
   if (!(await isRedisReady(ctx, REDIS_LIMIT_MS))) return undefined
   const [job] = await ctx.queues
     .get('sign-seals')
@@ -77,7 +87,7 @@ async function readRefusal(ctx: Context): Promise<string | undefined> {
 }
 
 /** Finds entries that no seal covers though the next seal was due. */
-async function findUnsealed(ctx: Context): Promise<Finding | undefined> {
+async function findUnsealed(ctx: LedgerFindingsContext): Promise<Finding | undefined> {
   const last = await ctx.seals.last()
   const [oldest] = await ctx.entries.list((last?.to_id ?? 0) + 1, 1)
   const limitSeconds = ctx.config.sealIntervalMs / SECOND_MS + SEAL_SLACK_SECONDS
@@ -91,7 +101,7 @@ async function findUnsealed(ctx: Context): Promise<Finding | undefined> {
 }
 
 /** Finds entries that have waited in their records for a number for long; it normally takes seconds. */
-async function findUnnumbered(ctx: Context): Promise<Finding | undefined> {
+async function findUnnumbered(ctx: LedgerFindingsContext): Promise<Finding | undefined> {
   const pendingEntries = await Promise.all(
     ctx.entries
       .pendingCollections()
@@ -110,17 +120,17 @@ async function findUnnumbered(ctx: Context): Promise<Finding | undefined> {
 }
 
 /**
- * Checks whether WITNESS_QUORUM of WITNESSES have cosigned the newest checkpoint, or the newest one that they
+ * Checks whether more than half of WITNESSES have cosigned the newest checkpoint, or the newest one that they
  * have had time for. Nothing waits for cosignatures.
  *
  * @returns undefined if they have, if the quorum is 0, or if there is no checkpoint yet
  */
-async function findUnwitnessed(ctx: Context): Promise<Finding | undefined> {
+async function findUnwitnessed(ctx: LedgerFindingsContext): Promise<Finding | undefined> {
   const { witnesses, witnessQuorum: quorum } = ctx.config
   if (quorum === 0) return undefined
   const vkeys = witnesses.map(({ key }) => formatVkey(key))
   const findCosigned = (size: number): Promise<ReadonlySet<string>> =>
-    ctx.cosignatures.findCosigned(size, vkeys)
+    ctx.merkleLog.cosignatures.findCosigned(size, vkeys)
   // Each new seal has its own time to be cosigned, and the one before isn't offered any more.
   const askedBefore = unixSeconds(ctx.now()) - COSIGN_SLACK_SECONDS
   const [due, last] = await Promise.all([
@@ -136,7 +146,7 @@ async function findUnwitnessed(ctx: Context): Promise<Finding | undefined> {
   return {
     kind: 'log_unwitnessed',
     since: due.at,
-    what: `${cosigned.size} of the ${quorum} witnesses that WITNESS_QUORUM asks for have cosigned the checkpoint of ${checkpoint.size} entries`,
+    what: `${cosigned.size} of the ${quorum} witnesses that are needed have cosigned the checkpoint of ${checkpoint.size} entries`,
     why: `without a cosignature: ${missing.join(', ')}`,
     command: `npm run workers -- --queues cosign   # with WITNESSES; then ask those who run the witnesses`,
   }

@@ -9,6 +9,8 @@ import { postEntry } from '../posts/post-service.ts'
 import type { PostRecord } from '../posts/post.ts'
 import { pagesOf } from '../platform/records.ts'
 
+type LostEntriesContext = Pick<Context, 'database' | 'entries'>
+
 /*
  * A record and its first entry in the ledger are one write: the record carries the entry in its `pending`
  * field until the sequencer numbers it. So a record without an entry, numbered or pending, shows that the
@@ -96,7 +98,10 @@ export async function findLostEntries(connection: Connection, session: ClientSes
  * @returns false, with nothing written, if the record doesn't hold what the entry said, or has its entry by
  *   now
  */
-export async function restoreEntry(ctx: Context, { collection, id, source }: LostEntry): Promise<boolean> {
+export async function restoreEntry(
+  ctx: LostEntriesContext,
+  { collection, id, source }: LostEntry,
+): Promise<boolean> {
   const rule = RULES.find((candidate) => candidate.collection === collection)
   if (rule?.remake === undefined) return false
   const records = ctx.database.connection.collection<Stored>(collection)

@@ -30,4 +30,3 @@ export function createNoteStore(connection: Connection) {
   }
 }
 
-export type NoteStore = ReturnType<typeof createNoteStore>

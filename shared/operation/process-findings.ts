@@ -5,6 +5,8 @@ import type { ProcessRecord } from '../platform/process-store.ts'
 import { findDifferentSettings, findTwoNetworks } from './agreement.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 
+type ProcessFindingsContext = Pick<Context, 'operation' | 'databaseNow'>
+
 /** NTP keeps a clock closer than this, and so small a difference does no harm to a seal or a job. */
 const CLOCK_SLACK_MS = 10 * SECOND_MS
 
@@ -15,8 +17,8 @@ const CLOCK_SLACK_MS = 10 * SECOND_MS
 export const processFindings: FindingReader = {
   name: 'processes',
   needs: 'mongodb',
-  async read(ctx: Context) {
-    const processes = await ctx.processes.list()
+  async read(ctx: ProcessFindingsContext) {
+    const processes = await ctx.operation.processes.list()
     return [
       ...findWrongClocks(processes),
       findOtherVersions(processes),

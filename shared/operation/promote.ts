@@ -4,10 +4,15 @@ import { copiesOf, readCopy, type CopyRecord } from '../platform/copy.ts'
 import type { Coin } from '../money/coin.ts'
 import type { CoinDriver } from '../money/driver.ts'
 import { sealFields } from '../ledger/seal.ts'
-import { fetchSeals, findUnknownSeals } from '../ledger/seal-peers.ts'
+import { createSealPeers, fetchSeals, findUnknownSeals } from '../ledger/seal-peers.ts'
 import { messageOf } from '../platform/errors.ts'
 import { nowSeconds, unixSeconds } from '../platform/time.ts'
 import { formatGap } from './finding.ts'
+
+type PromoteContext = Pick<
+  Context,
+  'config' | 'database' | 'coins' | 'journal' | 'seals' | 'now' | 'databaseNow'
+>
 
 /** How old a comparison by the copy's workers may be to count. */
 const COMPARED_SECONDS = 120
@@ -21,7 +26,7 @@ const COMPARED_SECONDS = 120
  * @returns a sentence for each objection
  */
 export async function findObjections(
-  ctx: Context,
+  ctx: PromoteContext,
   copy: CopyRecord,
   drivers: readonly CoinDriver[],
 ): Promise<string[]> {
@@ -35,7 +40,7 @@ export async function findObjections(
 }
 
 /** Asks a coin's node what the chain holds, and compares that with the copy's books. @returns objections */
-async function askNode(ctx: Context, driver: CoinDriver): Promise<string[]> {
+async function askNode(ctx: PromoteContext, driver: CoinDriver): Promise<string[]> {
   const { coin } = driver
   try {
     const holdings = await driver.holdings()
@@ -55,12 +60,13 @@ const describeDifference = (coin: Coin, gapRaw: bigint, when: string): string =>
  *
  * @returns objections
  */
-async function askPeers(ctx: Context): Promise<string[]> {
-  if (ctx.peers.length === 0)
+async function askPeers(ctx: PromoteContext): Promise<string[]> {
+  const peers = createSealPeers(ctx.config)
+  if (peers.length === 0)
     return ['nobody was asked what was signed since the backup: set BASE_URL, or SEAL_PEERS']
   const last = await ctx.seals.lastSigned()
   const objections = await Promise.all(
-    ctx.peers.map(async ({ url }): Promise<string[]> => {
+    peers.map(async ({ url }): Promise<string[]> => {
       try {
         const theirs = await fetchSeals(url)
         const ourHashes = new Map<number, string>()
@@ -92,7 +98,7 @@ async function askPeers(ctx: Context): Promise<string[]> {
  * @returns objections
  */
 async function readComparisons(
-  ctx: Context,
+  ctx: PromoteContext,
   { restored_at: restoredAt }: CopyRecord,
   asked: ReadonlySet<Coin>,
 ): Promise<string[]> {
@@ -115,7 +121,7 @@ async function readComparisons(
  *
  * @returns false if it isn't a copy, or was promoted before
  */
-export async function promoteCopy(ctx: Context): Promise<boolean> {
+export async function promoteCopy(ctx: PromoteContext): Promise<boolean> {
   const copy = await readCopy(ctx.database.connection)
   if (copy === undefined) return false
   const { modifiedCount } = await copiesOf(ctx.database.connection).updateOne(

@@ -5,6 +5,8 @@ import { withDeadline } from '../platform/deadline.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 
+type QueueFindingsContext = Pick<Context, 'database' | 'queues' | 'operation' | 'now'>
+
 const BEHIND_SECONDS = (2 * MINUTE_MS) / SECOND_MS
 /** More jobs than a burst of requests leaves waiting for a moment. */
 const BEHIND_JOBS = 1_000
@@ -35,9 +37,9 @@ export const queueFindings: FindingReader = {
 }
 
 /** Finds that Redis has lost its data. No work is lost by it, because MongoDB is the truth. */
-async function findEmptied(ctx: Context): Promise<Finding | undefined> {
+async function findEmptied(ctx: QueueFindingsContext): Promise<Finding | undefined> {
   const note = await withDeadline(
-    ctx.database.whenReady().then(() => ctx.watch.readRedis()),
+    ctx.database.whenReady().then(() => ctx.operation.watch.readRedis()),
     MONGO_LIMIT_MS,
     () => new Error('MongoDB is away'),
   ).catch(() => undefined) // another finding says that MongoDB is away
@@ -151,7 +153,10 @@ const listStarved = (name: QueueName, all: readonly QueueState[]): QueueName[] =
 /**
  * Finds the last job of a queue that was given up lately. Not of regular jobs, whose next turn does the work.
  */
-async function findGivenUp(ctx: Context, { name, failed }: QueueState): Promise<Finding | undefined> {
+async function findGivenUp(
+  ctx: QueueFindingsContext,
+  { name, failed }: QueueState,
+): Promise<Finding | undefined> {
   if (failed === 0 || queueRow(name).every !== undefined) return undefined
   const [last] = await ctx.queues.get(name).getFailed(0, 0)
   const at = last?.finishedOn ?? 0
@@ -178,7 +183,7 @@ export const shorten = (text: string): string => {
 /**
  * Whether Redis is ready within `limitMs`; waits, since a command that has just begun isn't connected yet.
  */
-export async function isRedisReady({ queues }: Context, limitMs: number): Promise<boolean> {
+export async function isRedisReady({ queues }: QueueFindingsContext, limitMs: number): Promise<boolean> {
   const becomesReady = queues.whenReady().then(() => true)
   return withDeadline(becomesReady, limitMs, () => new Error('Redis is away')).catch(() => false)
 }

@@ -9,6 +9,8 @@ import { describeAway, listMemberErrors, tryPrimary } from '../platform/database
 import { tryRedis } from '../platform/redis-connection.ts'
 import { OPERATOR, type Finding } from './finding.ts'
 
+type ReachContext = Pick<Context, 'config' | 'database' | 'queues'>
+
 /*
  * Whether MongoDB and Redis answer. One time-out proves nothing: on a busy host it is this process that is slow.
  * So a server that was silent is asked a second time and over a new connection, and only what refuses, has no
@@ -140,7 +142,7 @@ export const inTime = <T>(work: Promise<T>, limitMs: number, what: string): Prom
  * @param onSilence is called before the second time
  */
 export async function askServer(
-  ctx: Context,
+  ctx: ReachContext,
   server: Server,
   limitMs: number,
   onSilence: () => void = () => undefined,
@@ -186,27 +188,27 @@ const SERVERS = {
   mongodb: {
     name: 'MongoDB',
     /** @throws StartError if its data is of another program */
-    async ping({ database }: Context): Promise<void> {
+    async ping({ database }: ReachContext): Promise<void> {
       await database.whenReady()
       await database.connection.getClient().db('admin').command({ ping: 1 })
     },
-    connect: ({ config }: Context, limitMs: number): Promise<void> =>
+    connect: ({ config }: ReachContext, limitMs: number): Promise<void> =>
       tryPrimary(config.mongodbUrl ?? '', limitMs),
   },
   redis: {
     name: 'Redis',
     /** Waits without a limit until it is first reached. */
-    async ping({ queues }: Context): Promise<void> {
+    async ping({ queues }: ReachContext): Promise<void> {
       await queues.whenReady()
       await queues.get('sweep').getMeta()
     },
-    connect: ({ config }: Context, limitMs: number): Promise<void> =>
+    connect: ({ config }: ReachContext, limitMs: number): Promise<void> =>
       tryRedis(config.redisUrl ?? '', limitMs),
   },
 } as const
 
 /** Asks the API for something that it has to read from MongoDB. @returns undefined if nobody answers there */
-export async function askApi({ config }: Context, limitMs: number): Promise<boolean | undefined> {
+export async function askApi({ config }: ReachContext, limitMs: number): Promise<boolean | undefined> {
   try {
     const answer = await fetch(`${config.baseUrl}/api/v1/feed?limit=1`, {
       signal: AbortSignal.timeout(limitMs),

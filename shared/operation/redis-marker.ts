@@ -2,6 +2,8 @@ import type { Context } from '../context.ts'
 import { newStepId } from '../platform/ids.ts'
 import type { RedisNote } from './watch-store.ts'
 
+type RedisMarkerContext = Pick<Context, 'queues' | 'operation'>
+
 /**
  * Puts a new marker into MongoDB and then into Redis, unless another process did since `noted` was read.
  *
@@ -9,10 +11,10 @@ import type { RedisNote } from './watch-store.ts'
  * @param found what was found out about Redis and is to be kept with the new marker
  */
 export async function replaceRedisMarker(
-  ctx: Context,
+  ctx: RedisMarkerContext,
   noted: RedisNote | undefined,
   found: Omit<RedisNote, 'mark'>,
 ): Promise<void> {
   const mark = newStepId()
-  if (await ctx.watch.noteRedis({ mark, ...found }, noted)) await ctx.queues.setMark(mark)
+  if (await ctx.operation.watch.noteRedis({ mark, ...found }, noted)) await ctx.queues.setMark(mark)
 }

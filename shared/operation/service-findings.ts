@@ -4,6 +4,11 @@ import { readSchema } from '../platform/migrations.ts'
 import { DAY_MS, HOUR_MS, nowSeconds, SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 
+type ServiceFindingsContext = Pick<
+  Context,
+  'config' | 'database' | 'posts' | 'orders' | 'reports' | 'operation' | 'now' | 'databaseNow'
+>
+
 const BACKUP_LATE_SECONDS = (26 * HOUR_MS) / SECOND_MS
 const FULL_SOON_SECONDS = (7 * DAY_MS) / SECOND_MS
 const REPORT_NEW_SECONDS = DAY_MS / SECOND_MS
@@ -27,7 +32,7 @@ export const serviceFindings: FindingReader = {
 }
 
 /** Finds that this database is a restored copy that was not promoted. */
-async function findCopy(ctx: Context): Promise<Finding | undefined> {
+async function findCopy(ctx: ServiceFindingsContext): Promise<Finding | undefined> {
   const copy = await readCopy(ctx.database.connection)
   if (copy === undefined) return undefined
   return {
@@ -40,7 +45,7 @@ async function findCopy(ctx: Context): Promise<Finding | undefined> {
 }
 
 /** Finds market orders that are overdue or disputed. */
-async function findWaitingOrders(ctx: Context): Promise<Finding[]> {
+async function findWaitingOrders(ctx: ServiceFindingsContext): Promise<Finding[]> {
   const now = nowSeconds(ctx)
   const { overdue, oldestSeconds, disputed } = await ctx.orders.readBacklog(now)
   const findings: Finding[] = []
@@ -61,7 +66,7 @@ async function findWaitingOrders(ctx: Context): Promise<Finding[]> {
 }
 
 /** Finds reports of the last day about posts that are still shown. */
-async function findWaitingReports(ctx: Context): Promise<Finding | undefined> {
+async function findWaitingReports(ctx: ServiceFindingsContext): Promise<Finding | undefined> {
   const since = unixSeconds(ctx.now()) - REPORT_NEW_SECONDS
   const fresh = (await ctx.reports.listNewest(100)).filter(({ at }) => at >= since)
   const posts = await Promise.all(fresh.map(({ post_id: id }) => ctx.posts.find(id)))
@@ -76,7 +81,7 @@ async function findWaitingReports(ctx: Context): Promise<Finding | undefined> {
 }
 
 /** Finds that the database's disk has little room left, or will have within a week. */
-async function findLowDisk(ctx: Context): Promise<Finding | undefined> {
+async function findLowDisk(ctx: ServiceFindingsContext): Promise<Finding | undefined> {
   const { freeBytes, fullAt } = await readDisk(ctx)
   if (freeBytes === undefined) return undefined
   const { minFreeDiskBytes } = ctx.config
@@ -104,8 +109,13 @@ async function findLowDisk(ctx: Context): Promise<Finding | undefined> {
  *
  * @returns `fullAt` in Unix seconds, absent if the disk isn't filling; neither if the free space is not known
  */
-export async function readDisk(ctx: Context): Promise<{ freeBytes?: number; fullAt?: number }> {
-  const [freeBytes, [oldest]] = await Promise.all([ctx.database.freeDiskBytes(), ctx.watch.readDiskSamples()])
+export async function readDisk(
+  ctx: ServiceFindingsContext,
+): Promise<{ freeBytes?: number; fullAt?: number }> {
+  const [freeBytes, [oldest]] = await Promise.all([
+    ctx.database.freeDiskBytes(),
+    ctx.operation.watch.readDiskSamples(),
+  ])
   if (freeBytes === undefined) return {}
   const now = unixSeconds(ctx.now())
   // Less than an hour tells nothing of a pace.
@@ -117,8 +127,11 @@ export async function readDisk(ctx: Context): Promise<{ freeBytes?: number; full
 }
 
 /** Finds that the last backup, noted ones included, is more than a day old, or that there is none. */
-async function findOldBackup(ctx: Context): Promise<Finding | undefined> {
-  const [backup, schema] = await Promise.all([ctx.watch.readBackup(), readSchema(ctx.database.connection)])
+async function findOldBackup(ctx: ServiceFindingsContext): Promise<Finding | undefined> {
+  const [backup, schema] = await Promise.all([
+    ctx.operation.watch.readBackup(),
+    readSchema(ctx.database.connection),
+  ])
   // A network that was never backed up has been without one since it began, or since it was upgraded.
   const since = backup?.at ?? schema?.since
   if (since === undefined || unixSeconds(ctx.now()) - since < BACKUP_LATE_SECONDS) return undefined

@@ -9,6 +9,8 @@ import type { JournalLine } from '../money/journal.ts'
 import { isRedisReady } from './queue-findings.ts'
 import { QUEUE_NAMES } from '../platform/queues.ts'
 
+type TrailContext = Pick<Context, 'database' | 'queues' | 'entries' | 'seals' | 'operation' | 'now'>
+
 /*
  * Everything that is on record about one thing: the records that are linked with it and, in the order of
  * time, their entries in the ledger, the moves of money in the books, and their jobs.
@@ -116,7 +118,7 @@ const REDIS_LIMIT_MS = 2 * SECOND_MS
  * @param word an id, the number of a ledger entry, an address, a transaction, a handle, or the id of a job
  * @returns undefined if nothing is known of it
  */
-export async function readTrail(ctx: Context, word: string): Promise<Trail | undefined> {
+export async function readTrail(ctx: TrailContext, word: string): Promise<Trail | undefined> {
   const { connection } = ctx.database
   const named = await findNamed(ctx, word)
   const listed = new Map<string, TrailRecord>()
@@ -151,7 +153,7 @@ export async function readTrail(ctx: Context, word: string): Promise<Trail | und
 }
 
 /** Finds the records that the word itself names. */
-async function findNamed(ctx: Context, word: string): Promise<TrailRecord[]> {
+async function findNamed(ctx: TrailContext, word: string): Promise<TrailRecord[]> {
   const { connection } = ctx.database
   if (/^\d{1,12}$/.test(word)) {
     const entry = await ctx.entries.find(Number(word))
@@ -219,7 +221,7 @@ const withoutLeftOut = ({ collection, record }: TrailRecord): TrailRecord => ({
 })
 
 /** Reads the ledger entries of these records, each with the seal that covers it. */
-async function readEntries(ctx: Context, ids: readonly string[]): Promise<TrailEvent[]> {
+async function readEntries(ctx: TrailContext, ids: readonly string[]): Promise<TrailEvent[]> {
   const entries = await Promise.all(ids.map((id) => ctx.entries.listByRecord(id, 0, MAX_RECORDS)))
   return Promise.all(
     entries.flat().map(async (entry) => {
@@ -268,7 +270,7 @@ async function readLines(connection: Connection, ids: readonly string[]): Promis
 }
 
 /** Finds the jobs that have one of the ids as their own or in their data; none if Redis is away. */
-async function readJobs(ctx: Context, ids: readonly string[]): Promise<TrailEvent[]> {
+async function readJobs(ctx: TrailContext, ids: readonly string[]): Promise<TrailEvent[]> {
   if (!(await isRedisReady(ctx, REDIS_LIMIT_MS))) return []
   const wanted = new Set(ids)
   const found = await Promise.all(

@@ -88,4 +88,3 @@ export function createWatchStore(connection: Connection) {
   }
 }
 
-export type WatchStore = ReturnType<typeof createWatchStore>

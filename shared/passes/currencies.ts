@@ -16,6 +16,8 @@ import { isoTime } from '../platform/time.ts'
 import { isFreePeriod, priceCentsPerDay, usdFromCents } from './pass.ts'
 import { coreHoursPerDay, SOLVERS } from './solvers.ts'
 
+type CurrenciesContext = Pick<Context, 'config' | 'agents' | 'databaseNow'>
+
 export const CURRENCIES = [...COINS, 'pow'] as const
 export type Currency = (typeof CURRENCIES)[number]
 
@@ -88,7 +90,7 @@ type Menu = z.input<typeof currencyMenuView>
  * @param coins the coins that can be paid with now, with their rates
  * @throws Refusal `unavailable` if the database's time is unknown
  */
-export async function readCurrencies(ctx: Context, agentId: string | undefined, coins: CoinMenu) {
+export async function readCurrencies(ctx: CurrenciesContext, agentId: string | undefined, coins: CoinMenu) {
   const nowMs = ctx.databaseNow()
   const { freeUntilMs } = ctx.config
   const isFree = isFreePeriod(freeUntilMs, nowMs)
@@ -192,7 +194,7 @@ function describeCoin(currency: Coin, coins: CoinMenu, centsPerDay: number): Men
 }
 
 /** Returns the row of proof of work in the menu of currencies. */
-function describeWork(ctx: Context): Menu['accepted'][number] {
+function describeWork(ctx: CurrenciesContext): Menu['accepted'][number] {
   const { sharesPerDay, shareBits } = ctx.config
   return {
     currency: 'pow',

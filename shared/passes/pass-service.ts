@@ -9,6 +9,8 @@ import type { PendingEntry } from '../ledger/pending.ts'
 import { isoTime, unixSeconds } from '../platform/time.ts'
 import { endAfterFreeDays, endAfterPaidDays, endAfterTakenBackDays } from './pass.ts'
 
+type PassContext = Pick<Context, 'agents' | 'serialize' | 'databaseNow'>
+
 /**
  * Credits free days to an agent's pass, up to the end of the free period. The new end is stored with its ledger
  * entry in one write.
@@ -17,7 +19,7 @@ import { endAfterFreeDays, endAfterPaidDays, endAfterTakenBackDays } from './pas
  * @returns whole days added, which may be 0, and the pass's end in milliseconds since the epoch
  * @throws Refusal `no_such_agent`; `unavailable` if the database's time is unknown
  */
-export function creditFreeDays(ctx: Context, agentId: string, days: number, freeUntilMs: number) {
+export function creditFreeDays(ctx: PassContext, agentId: string, days: number, freeUntilMs: number) {
   const credit = { source: `${agentId}/pass/${newStepId()}`, means: 'free', record: {} } as const
   return change({
     now: () => ctx.databaseNow(),
@@ -73,7 +75,7 @@ function creditEntry(
  * @throws Overtaken if the pass has changed since; Refusal `unavailable` if the database's time is unknown
  */
 export async function creditDays(
-  ctx: Context,
+  ctx: PassContext,
   agent: AgentRecord,
   days: number,
   credit: Credit,
@@ -94,7 +96,7 @@ export async function creditDays(
  * @throws Refusal `wrong_state` if a whole day or more of them is used up
  */
 export async function takeBackDays(
-  ctx: Context,
+  ctx: PassContext,
   agentId: string,
   days: number,
   credit: Credit,
@@ -118,7 +120,7 @@ export async function takeBackDays(
  * also counts on its referrer's record, so concurrent first payments of agents with the same referrer are
  * serialized within this process: each conflict would cost a pause and the whole transaction.
  */
-export async function serializeByReferrer<T>(ctx: Context, agentId: string, transact: () => Promise<T>) {
+export async function serializeByReferrer<T>(ctx: PassContext, agentId: string, transact: () => Promise<T>) {
   const agent = await ctx.agents.find(agentId)
   const mayCountForReferrer = agent?.ref !== undefined && agent.first_paid_at === undefined
   return mayCountForReferrer ? ctx.serialize(`referrer ${agent.ref}`, transact) : transact()
@@ -131,7 +133,7 @@ export async function serializeByReferrer<T>(ctx: Context, agentId: string, tran
  * @returns the ledger entry, which the caller stores with the record that earned the days
  */
 export async function creditPaidDays(
-  ctx: Context,
+  ctx: PassContext,
   agentId: string,
   days: number,
   credit: Credit,

@@ -8,6 +8,8 @@ import { insertInSlot } from '../platform/slots.ts'
 import { DAY_MS, unixSeconds } from '../platform/time.ts'
 import { workOrderTtlDays, type WorkOrderRecord } from './work.ts'
 
+type WorkOrderContext = Pick<Context, 'config' | 'agents' | 'work' | 'serialize' | 'now' | 'databaseNow'>
+
 /**
  * Makes and stores a work order for `days` days. It keeps the difficulty and the shares per day that the
  * settings have now.
@@ -15,7 +17,11 @@ import { workOrderTtlDays, type WorkOrderRecord } from './work.ts'
  * @throws Refusal `wrong_state` if the agent has too many open orders, or has used up today's allowance;
  *   `unavailable` if the database's time is unknown
  */
-export async function orderWork(ctx: Context, agentId: string, days: number): Promise<WorkOrderRecord> {
+export async function orderWork(
+  ctx: WorkOrderContext,
+  agentId: string,
+  days: number,
+): Promise<WorkOrderRecord> {
   await spendAllowance(ctx, agentId, 'changes')
   const nowMs = ctx.databaseNow()
   const { shareBits, sharesPerDay } = ctx.config

@@ -34,6 +34,11 @@ import {
   type WorkOrderRecord,
 } from './work.ts'
 
+type WorkContext = Pick<
+  Context,
+  'database' | 'queues' | 'agents' | 'work' | 'serialize' | 'now' | 'databaseNow'
+>
+
 /**
  * How long a verified batch is kept so that a slow request still finds its result; the shares are kept for
  * ever.
@@ -70,7 +75,7 @@ export interface Submitted {
  *   `try_later` if the order's waiting batch is full
  */
 export async function submitShares(
-  ctx: Context,
+  ctx: WorkContext,
   agentId: string,
   orderId: string,
   values: readonly (string | number)[],
@@ -102,7 +107,7 @@ export async function submitShares(
 }
 
 /** Reads the nonces that count for an order. */
-async function readCounted(ctx: Context, order: WorkOrderRecord): Promise<Set<string>> {
+async function readCounted(ctx: WorkContext, order: WorkOrderRecord): Promise<Set<string>> {
   const pages = await ctx.work.listPages(order._id, 1, order.share_pages ?? 0)
   return new Set(pages.flatMap((page) => page.nonces))
 }
@@ -140,7 +145,7 @@ async function verifyInSlices(
  * @throws Refusal `try_later` if the waiting batch has no room for them
  */
 async function storeShares(
-  ctx: Context,
+  ctx: WorkContext,
   order: WorkOrderRecord,
   shares: readonly string[],
 ): Promise<{ batchId: string; from: number }> {
@@ -198,10 +203,10 @@ async function storeShares(
  * @throws Refusal `unavailable` if other workers kept verifying batches of the same orders for too long; any
  *   error of the database
  */
-export const verifyBatch = (ctx: Context, batchId: string): Promise<void> => verifierOf(ctx)(batchId)
+export const verifyBatch = (ctx: WorkContext, batchId: string): Promise<void> => verifierOf(ctx)(batchId)
 
 /** Returns the function of a context that verifies batches in groups; it is created at the first call. */
-const verifierOf = oncePer((ctx: Context) => {
+const verifierOf = oncePer((ctx: WorkContext) => {
   const cache = createCountedNonceCache(ctx.work)
   const verify = (batchIds: readonly string[]) => verifyTogether(ctx, cache, batchIds)
   return createGroups((batchIds: string[]) => performTogether(batchIds, verify), {
@@ -215,7 +220,7 @@ const BATCHES_TOGETHER = 32
 
 /** Verifies those of the batches that are waiting, and stores the results in one transaction. */
 async function verifyTogether(
-  ctx: Context,
+  ctx: WorkContext,
   cache: CountedNonceCache,
   batchIds: readonly string[],
 ): Promise<void[]> {
@@ -257,7 +262,7 @@ interface Waiting {
  * @throws Overtaken if an order has changed since it was read
  */
 async function readWaiting(
-  ctx: Context,
+  ctx: WorkContext,
   cache: CountedNonceCache,
   batchIds: readonly string[],
 ): Promise<Waiting[]> {
@@ -286,7 +291,7 @@ async function readWaiting(
  * @throws Overtaken on a conflict with another worker; then nothing is stored
  */
 async function storeVerifications(
-  ctx: Context,
+  ctx: WorkContext,
   verifications: readonly Verification[],
   forgetAt: Date,
 ): Promise<void> {
@@ -322,7 +327,7 @@ export interface Submission {
  * @param verified the submission's batch; undefined if it isn't verified yet, and then `accepted` is 0
  */
 export async function readSubmission(
-  ctx: Context,
+  ctx: WorkContext,
   agentId: string,
   submitted: Submitted,
   verified: BatchRecord | undefined,

@@ -24,6 +24,8 @@ const processFields = {
   stalled_at: maybe.number,
   /** Peers and witnesses that didn't answer it when they were asked last. */
   unreached: maybe.list(text),
+  /** Why its signer signs nothing for now, and what to do, in sentences. */
+  signing_waits: maybe.text,
   /** How far its clock is ahead of the database's, below 0 if it is behind. */
   clock_ahead_ms: number,
   /** Unix seconds. */
@@ -65,4 +67,3 @@ export function createProcessStore(connection: Connection) {
   }
 }
 
-export type ProcessStore = ReturnType<typeof createProcessStore>

@@ -3,6 +3,8 @@ import { shownHandle } from '../agents/agent.ts'
 import { listPerAgent } from '../platform/list-per-agent.ts'
 import { viewPostWithoutHandle, type PostRecord } from './post.ts'
 
+type FeedContext = Pick<Context, 'agents' | 'posts'>
+
 /*
  * The feed, with a cache of each post's JSON: a post's text never changes. The list of ids and the handles
  * are read from the database for every request. So the feed has every post that was acknowledged before the
@@ -19,7 +21,7 @@ export interface Feed {
    * @param topic lists posts with this topic; undefined: all
    * @param perAgent most posts of one agent
    */
-  read(ctx: Context, topic: string | undefined, limit: number, perAgent?: number): Promise<string[]>
+  read(ctx: FeedContext, topic: string | undefined, limit: number, perAgent?: number): Promise<string[]>
   /** Adds a post that was just stored to the cache. */
   cache(post: PostRecord): void
 }

@@ -8,6 +8,8 @@ import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { unixSeconds } from '../platform/time.ts'
 import { postContent, type PostRecord } from './post.ts'
 
+type PostContext = Pick<Context, 'agents' | 'posts' | 'now'>
+
 /**
  * Stores a post with its ledger entry in one insert, and returns it. The caller has checked that the agent
  * has a pass.
@@ -16,7 +18,7 @@ import { postContent, type PostRecord } from './post.ts'
  *   signature that does not verify; `unavailable`
  */
 export async function publishPost(
-  ctx: Context,
+  ctx: PostContext,
   agentId: string,
   fields: {
     body: string

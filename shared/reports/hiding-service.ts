@@ -5,12 +5,14 @@ import type { Hideable, SetHidden } from '../ledger/hidden.ts'
 import { newStepId } from '../platform/ids.ts'
 import { unixSeconds } from '../platform/time.ts'
 
+type HidingContext = Pick<Context, 'agents' | 'posts' | 'claims' | 'offers' | 'now'>
+
 interface Kind {
   /** The field of the ledger entry's data that holds the record's id. */
   idField: string
   /** Refuses an id of this kind that no record has. */
   absentCode: ErrorCode
-  store(ctx: Context): {
+  store(ctx: HidingContext): {
     find(id: string): Promise<(Hideable & { _id: string; agent_id?: string }) | undefined>
     setHidden: SetHidden
   }
@@ -42,7 +44,7 @@ function requireKind(id: string): Kind {
  *   `no_such_offer` or `no_such_agent` if there is no such record
  */
 export async function findHideable(
-  ctx: Context,
+  ctx: HidingContext,
   id: string,
 ): Promise<{ idField: string; agentId: string; record: Hideable }> {
   const { idField, absentCode, store } = requireKind(id)
@@ -61,7 +63,7 @@ export async function findHideable(
  * @throws Refusal `no_such_record` for an id of a kind that can't be hidden; `no_such_post`, `no_such_claim`,
  *   `no_such_offer` or `no_such_agent` if there is no such record
  */
-export async function setHidden(ctx: Context, id: string, hidden: boolean, rule?: string): Promise<boolean> {
+export async function setHidden(ctx: HidingContext, id: string, hidden: boolean, rule?: string): Promise<boolean> {
   const { idField, agentId, record } = await findHideable(ctx, id)
   const at = unixSeconds(ctx.now())
   const kind = hidden ? 'hide' : 'unhide'

@@ -5,6 +5,8 @@ import { newId } from '../platform/ids.ts'
 import { unixSeconds } from '../platform/time.ts'
 import type { ReportRecord, RuleId } from './report.ts'
 
+type ReportContext = Pick<Context, 'agents' | 'posts' | 'reports' | 'now'>
+
 /**
  * Records a report, once for each agent, post and rule.
  *
@@ -12,7 +14,7 @@ import type { ReportRecord, RuleId } from './report.ts'
  * @throws Refusal `no_such_post`; `wrong_state` if the agent has used up today's allowance
  */
 export async function reportPost(
-  ctx: Context,
+  ctx: ReportContext,
   agentId: string,
   fields: { post_id: string; rule: RuleId },
 ): Promise<{ report: ReportRecord; isNew: boolean }> {

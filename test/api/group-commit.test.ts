@@ -69,7 +69,7 @@ describe('one bad record among many at once', () => {
   it('is the only message that fails', async () => {
     const answers = await sendTogether('/dm', (box) => ({ to: agent.id, box }))
     expectThreeBad(answers, 201)
-    expect((await service.ctx.standings.read(agent.id))?.belongings.unread).toBe(TOGETHER - 3)
+    expect((await service.ctx.about.standings.read(agent.id))?.belongings.unread).toBe(TOGETHER - 3)
   })
 
   it('is the only claim that fails, and the only one that its author is not counted for', async () => {

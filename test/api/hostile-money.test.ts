@@ -41,6 +41,7 @@ import {
 import { countStored, listPending } from '../support/stored.ts'
 import { checkNanoInvoice, fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
+import { withSigning } from '../support/signing.ts'
 
 const MINUTE = 60_000
 const HOUR = 3_600_000
@@ -818,7 +819,7 @@ describe("an address of the venue's own", () => {
 })
 
 async function withWorker<T>(work: () => Promise<T>): Promise<T> {
-  const pool = startPool(venue.ctx, ['check-nano'])
+  const pool = startPool(withSigning(venue.ctx), ['check-nano'])
   try {
     await expect
       .poll(() => venue.ctx.queues.get('check-nano').getWorkersCount(), { timeout: 60_000 })

@@ -29,7 +29,7 @@ import {
 import { queuePrefix, type QueueName } from '../../shared/platform/queues.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { readSealKey } from '../../shared/ledger/seal-key.ts'
-import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal-memory.ts'
+import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal.ts'
 import { sealFields } from '../../shared/ledger/seal.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
 import { makeCoinReady } from '../support/coins.ts'
@@ -40,6 +40,7 @@ import { operatorEnv, runCommand, type Ran } from '../support/run-verb.ts'
 import { PATIENT } from '../support/servers.ts'
 import { startService, whenServed, type TestService } from '../support/service.ts'
 import { dumpStored, listPending } from '../support/stored.ts'
+import { withSigning } from '../support/signing.ts'
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'operator-verbs-'))
 const keyFile = path.join(folder, 'seal-key')
@@ -83,7 +84,13 @@ async function openSigner(): Promise<{ start(): void; stop(): Promise<void> }> {
   let pool: Pool | undefined
   return {
     start() {
-      pool = startPool(ctx, ['sequence', 'make-seal', 'sign-seals', 'sign-announcement', 'sweep'])
+      pool = startPool(withSigning(ctx), [
+        'sequence',
+        'make-seal',
+        'sign-seals',
+        'sign-announcement',
+        'sweep',
+      ])
     },
     async stop() {
       await pool?.close()
@@ -679,11 +686,17 @@ describe('npm run operator', () => {
     const [started_at, queues] = [Math.floor(Date.now() / 1000), [] as string[]]
     const build = { host: 'host-1', part: 'workers', queues, version: '1.0.0', started_at }
     const one = { ...build, _id: 'one', pid: 71, commit: 'a'.repeat(12), clock_ahead_ms: 0 }
-    await ctx.processes.note(one)
-    await ctx.processes.note({ ...one, _id: 'two', pid: 72 })
-    await ctx.processes.note({ ...one, _id: 'old', pid: 73, commit: 'b'.repeat(12) })
-    await ctx.processes.note({ ...one, _id: 'late', pid: 74, host: 'host-2', clock_ahead_ms: -90_000 })
-    await ctx.watch.noteRedis({ mark: 'not there' }, await ctx.watch.readRedis())
+    await ctx.operation.processes.note(one)
+    await ctx.operation.processes.note({ ...one, _id: 'two', pid: 72 })
+    await ctx.operation.processes.note({ ...one, _id: 'old', pid: 73, commit: 'b'.repeat(12) })
+    await ctx.operation.processes.note({
+      ...one,
+      _id: 'late',
+      pid: 74,
+      host: 'host-2',
+      clock_ahead_ms: -90_000,
+    })
+    await ctx.operation.watch.noteRedis({ mark: 'not there' }, await ctx.operation.watch.readRedis())
     const token = path.join(folder, 'token')
     fs.writeFileSync(token, 'a-token-for-all-to-read', { mode: 0o644 })
     const look = async () => {
@@ -706,7 +719,7 @@ describe('npm run operator', () => {
     expect(found.get('clock_off')?.what).toBe("The clock of host-2 is 90 s behind the database's")
     expect(found.get('redis_emptied')?.command).toBe('npm run operator -- sweep')
     expect(found.get('secret_readable')?.command).toContain(`openssl rand -hex 32 > '${token}'`)
-    for (const id of ['old', 'late']) await ctx.processes.forget(id)
+    for (const id of ['old', 'late']) await ctx.operation.processes.forget(id)
     await done('sweep')
     fs.chmodSync(token, 0o600)
     const after = await look()

@@ -30,6 +30,7 @@ import { PATIENCE_MS } from '../support/patience.ts'
 import { PATIENT } from '../support/servers.ts'
 import { connectMany } from '../support/torture-sockets.ts'
 import { CHALLENGE_SECRET, findNonces, startService, type TestService } from '../support/service.ts'
+import { withSigning } from '../support/signing.ts'
 
 const TOKEN = 'operator-token-of-this-test'
 /** Long enough on a busy machine. */
@@ -275,7 +276,7 @@ describe("the operator's port", () => {
 describe("the board's buttons", () => {
   const own = () => ({ Origin: `http://127.0.0.1:${operator.port}` })
   const actsOf = (by: string) =>
-    ctx.acts.models.acts.find({ by }).lean<(ActRecord & { pending: PendingEntry[] })[]>()
+    ctx.operation.acts.models.acts.find({ by }).lean<(ActRecord & { pending: PendingEntry[] })[]>()
 
   // holds: rules.ledger.entry_kinds.operator_act
   it('are entries of the ledger before they do anything: who, what, which queue', async () => {
@@ -380,12 +381,12 @@ describe('the metrics', () => {
     // It is known since when, by whoever looks, and the log says when it is over.
     const since = await waitFor(
       'a note',
-      async () => (await ctx.watch.readSince()).get('queue_without_worker/make-seal'),
+      async () => (await ctx.operation.watch.readSince()).get('queue_without_worker/make-seal'),
       LIMIT,
     )
     expect(since).toBeGreaterThan(Date.now() / 1000 - 3_600)
-    expect((await ctx.watch.readDiskSamples())[0]?.free).toBeGreaterThan(0)
-    const pool = startPool(ctx, ['make-seal'])
+    expect((await ctx.operation.watch.readDiskSamples())[0]?.free).toBeGreaterThan(0)
+    const pool = startPool(withSigning(ctx), ['make-seal'])
     await waitFor(
       'the end of it',
       () => logged.find((text) => text.includes('over: The queue make-seal')),
@@ -399,7 +400,7 @@ describe('the metrics', () => {
     const queue = ctx.queues.get('order-deadlines')
     await queue.pause()
     await queue.setGlobalRateLimit(1, 3_600_000)
-    await ctx.watch.noteBackup({ at: Math.floor(Date.now() / 1000) - 50, by: 'a test' })
+    await ctx.operation.watch.noteBackup({ at: Math.floor(Date.now() / 1000) - 50, by: 'a test' })
     const series = await scrape()
     await queue.resume()
     await queue.removeGlobalRateLimit()
@@ -421,7 +422,7 @@ describe('the metrics', () => {
       await Promise.all(['sequence', 'sweep', 'refresh-rates', 'reconcile-nano'].map(isStarved)),
     ).toEqual([1, 0, 0, 0])
     const rates = ctx.queues.get('refresh-rates')
-    const pool = startPool(ctx, ['refresh-rates'])
+    const pool = startPool(withSigning(ctx), ['refresh-rates'])
     await waitFor('a job', async () => ((await rates.getCompletedCount()) > 0 ? true : undefined), LIMIT)
     expect(await isStarved('refresh-rates')).toBe(0)
     await pool.close()
@@ -464,7 +465,7 @@ describe('the metrics', () => {
   })
 
   it('begin at 0 for whatever an alert waits to increase, since the first increase would be lost', async () => {
-    const pool = startPool(ctx, ['check-chain'])
+    const pool = startPool(withSigning(ctx), ['check-chain'])
     const series = await scrape()
     await pool.close()
     expect(series.get('agent_network_jobs_stalled_total{queue="check-chain"}')).toBe(0)
@@ -558,7 +559,7 @@ describe('the metrics', () => {
       )
     await untilWorkers(0)
     await look()
-    const pool = startPool(ctx, ['sequence'])
+    const pool = startPool(withSigning(ctx), ['sequence'])
     await untilWorkers(1)
     await look()
     await pool.close()

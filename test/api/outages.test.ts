@@ -21,6 +21,7 @@ import {
   whenServed,
   type CallOptions,
 } from '../support/service.ts'
+import { withSigning } from '../support/signing.ts'
 
 type Api = RunningProcess & { url: string }
 interface Order {
@@ -104,7 +105,7 @@ async function serve(queues: readonly QueueName[]): Promise<() => Promise<void>>
     createLog('workers', 'silent'),
   )
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
-  const pool = startPool(ctx, queues)
+  const pool = startPool(withSigning(ctx), queues)
   return async () => {
     await pool.close()
     await ctx.close()

@@ -182,7 +182,7 @@ describe('what an agent leaves behind', () => {
 
   // holds: contract.retention.ip_addresses, rules.errors.internal
   it('stands in no error that is logged: a defect tells its own story alone', async () => {
-    const { standings } = service.ctx
+    const { standings } = service.ctx.about
     const read = standings.read
     try {
       // A real defect under a real route: the store throws what no route expects.

@@ -139,7 +139,7 @@ describe('the bytes that an agent adds in a day', () => {
       const agent = await service.registerWithPass()
       const fits = kind === 'changes' ? 1 : 7
       const room = fits * (bytes + RECORD_BYTES) + bytes
-      await service.ctx.allowances.spend(agent.id, kind, DAILY_BYTES[kind] - room, service.ctx.now())
+      await service.ctx.agents.allowances.spend(agent.id, kind, DAILY_BYTES[kind] - room, service.ctx.now())
       const send = () => post(agent, path, body)
       if (kind === 'changes') {
         const rotated = await send()
@@ -202,7 +202,10 @@ describe('an inbox', () => {
     )
     expect(await flooding).toEqual({ 201: count })
     expect(new Set(seen).size).toBe(count)
-    expect(await service.ctx.inboxes.find(reader.id, flooder.id)).toMatchObject({ unread: 0, bytes: 0 })
+    expect(await service.ctx.messages.inboxes.find(reader.id, flooder.id)).toMatchObject({
+      unread: 0,
+      bytes: 0,
+    })
   })
 
   // holds: limits.unread_messages, rules.messages.max_unread_bytes_of_sender
@@ -217,14 +220,14 @@ describe('an inbox', () => {
   it('takes back what was counted for messages that were never stored', async () => {
     const [reader, sender] = [await service.registerWithPass(), await service.registerWithPass()]
     await send(sender, reader, 'stored')
-    await service.ctx.inboxes.models.inboxes.updateOne(
+    await service.ctx.messages.inboxes.models.inboxes.updateOne(
       { _id: `${reader.id}/${sender.id}` },
       { unread: MAX_UNREAD_OF_SENDER.messages },
     )
     expect((await send(sender, reader, 'refused')).status).toBe(409)
     service.advance(2 * MINUTE_MS)
     expect((await send(sender, reader, 'taken')).status).toBe(201)
-    expect((await service.ctx.inboxes.find(reader.id, sender.id))?.unread).toBe(2)
+    expect((await service.ctx.messages.inboxes.find(reader.id, sender.id))?.unread).toBe(2)
   })
 
   // holds: limits.unread_messages.detail, rules.messages.statements.post_dm_block_agent_id_takes

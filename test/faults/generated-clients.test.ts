@@ -10,6 +10,7 @@ import { prepareOpenApiTools, type OpenApiTools } from '../support/openapi-tools
 import { startMarket, type TestMarket } from '../support/market.ts'
 import { succeed } from '../support/package.ts'
 import { runProgram } from '../support/python.ts'
+import { withSigning } from '../support/signing.ts'
 
 /*
  * Clients that other people's generators make of the document as it is served, and of an older one in which
@@ -115,7 +116,8 @@ async function seal(): Promise<void> {
   const { ctx } = market
   await sequencePending(ctx, { useLease: false })
   await makeSeal(ctx, { useLease: false })
-  await signSeals({ ...ctx, config: { ...ctx.config, secrets: { ...ctx.config.secrets, ...files } } })
+  const config = { ...ctx.config, secrets: { ...ctx.config.secrets, ...files } }
+  await signSeals(withSigning({ ...ctx, config }))
 }
 
 /** The document of a time at which the first required field of every answer with several was not there yet. */

@@ -7,7 +7,6 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import type { Context } from '../../shared/context.ts'
 import { ed25519PublicKey } from '../../shared/crypto/ed25519.ts'
 import {
   formatCheckpoint,
@@ -27,12 +26,14 @@ import { startLitewitness, startTransparencyWitness, type GoWitness } from '../s
 import {
   openLedger,
   openWorkerContext,
+  type SignerContext,
   verifyWholeLedger,
   writePosts,
   type TestLedger,
 } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
+import { nameLog } from '../support/signing.ts'
 
 const run = promisify(execFile)
 const ORIGIN = 'agents.example/ledger'
@@ -65,11 +66,11 @@ beforeAll(async () => {
   await run('go', ['build', '-o', binary, '.'], { cwd: PROGRAM })
   const keyFile = path.join(folder, 'seal-key')
   ensureSealKey(keyFile)
+  nameLog(path.join(folder, 'seal-memory'), ORIGIN)
   service = await startService({
     env: {
       SEAL_KEY_FILE: keyFile,
       SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
-      LEDGER_ORIGIN: ORIGIN,
     },
   })
   alice = await service.register()
@@ -114,12 +115,13 @@ describe("other people's programs", () => {
 
 describe("other people's witnesses", () => {
   let ledger: TestLedger
-  let ctx: Context
+  let ctx: SignerContext
   let witnesses: GoWitness[]
   let secret: Uint8Array
   const closing: (() => Promise<void>)[] = []
   beforeAll(async () => {
-    ledger = await openLedger({ env: { LEDGER_ORIGIN: ORIGIN } })
+    ledger = await openLedger()
+    nameLog(ledger.memoryFile, ORIGIN)
     secret = readSealKey(ledger.keyFile) ?? new Uint8Array(32)
     const log = { name: ORIGIN, type: NOTE_KEY.signer, publicKey: ed25519PublicKey(secret) }
     closing.push(ledger.stop)
@@ -143,7 +145,7 @@ describe("other people's witnesses", () => {
       written.push(...(await ledger.write(posts)))
       await ledger.seal()
       const from = performance.now()
-      await requestCosignatures(ctx)
+      await requestCosignatures(ctx, ctx.signing.witnesses)
       const ms = performance.now() - from
       const { checkpoint } = await readCheckpoint(ctx)
       const note = parseNote(await formatCosignedNote(ctx, checkpoint))
@@ -184,7 +186,9 @@ describe("other people's witnesses", () => {
     }
     await ledger.write(1)
     await ledger.seal()
-    await requestCosignatures(ctx)
-    expect((await ctx.cosignatures.listLines((await readCheckpoint(ctx)).checkpoint.size)).length).toBe(2)
+    await requestCosignatures(ctx, ctx.signing.witnesses)
+    expect(
+      (await ctx.merkleLog.cosignatures.listLines((await readCheckpoint(ctx)).checkpoint.size)).length,
+    ).toBe(2)
   })
 })

@@ -6,7 +6,7 @@ import { listLogTiles } from '../../shared/crypto/log-tree.ts'
 import { buildTree, hashLeaves, treeTiles } from '../../shared/crypto/merkle.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { readSealKey } from '../../shared/ledger/seal-key.ts'
-import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal-memory.ts'
+import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal.ts'
 import { readReport, startPythonVerifier, verifyInNode, type Verify } from '../support/both-verifiers.ts'
 import { openLedger, verifyWholeLedger, type TestLedger } from '../support/ledger.ts'
 import { buildChain, leaveUnsigned, type LedgerChain } from '../support/ledger-chain.ts'
@@ -91,7 +91,7 @@ describe('a ledger without a log gets one by its next seal, with all that lies b
     // What an older version had closed stays as it was, and each later seal states the log.
     expect(stated).toHaveLength(seals.length - 4)
     const tiles = [...listLogTiles(seals.at(-1)?.to_id ?? 0)]
-    const found = await ctx.logTiles.findTiles(tiles)
+    const found = await ctx.merkleLog.findTiles(tiles)
     expect(found.map((hashes) => (hashes?.length ?? 0) / 32)).toEqual(tiles.map(({ width }) => width))
     await verifyDump({ entries, seals }, String(seals.at(-1)?.pubkey))
   })

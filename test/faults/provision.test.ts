@@ -22,6 +22,7 @@ import { checkChain } from '../../workers/jobs/check-chain.ts'
 import { openWorkerContext } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startProcess } from '../support/processes.ts'
+import { withSigning } from '../support/signing.ts'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
@@ -133,7 +134,7 @@ describe('servers that were provisioned', () => {
     await expect(
       signer.entries.models.entries.collection.insertOne({ _id: 99 as never }),
     ).rejects.toMatchObject(unauthorized)
-    expect(await signSeals(signer)).toBe(1)
+    expect(await signSeals(withSigning(signer))).toEqual({ signed: 1, because: 'all_signed' })
     await checkChain(ledger)
     expect(await ledger.seals.readStatus()).toMatchObject({ intact: true, seq: 1 })
   })

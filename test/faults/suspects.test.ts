@@ -15,6 +15,7 @@ import { nanoChain, openNanoVenue, signAndPublish, strangerAddress, XNO } from '
 import type { NanoVenue } from '../support/nano-venue.ts'
 import { fillNanoPool, sendNano, watchNano } from '../support/nano-jobs.ts'
 import { runCommand, runVerb } from '../support/run-verb.ts'
+import { withSigning } from '../support/signing.ts'
 
 /** Each order is of 10 XNO: 8 for its seller. */
 const PRICE_RAW = 10n * XNO
@@ -86,7 +87,7 @@ async function miss(order: OrderRecord): Promise<void> {
   await setRate(venue.ctx, 'xno', '1')
   await actOnDeadline(venue.ctx, dueAt)
 }
-const startWorkers = () => startPool(venue.ctx, ['check-nano', 'reconcile-nano'])
+const startWorkers = () => startPool(withSigning(venue.ctx), ['check-nano', 'reconcile-nano'])
 
 /** Puts the backup in place while no worker runs, lets one find what the backup lacks, and reconciles. */
 async function restoreAndReconcile(restore: () => Promise<void>) {

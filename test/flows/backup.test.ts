@@ -20,6 +20,7 @@ import { runCommand, type Ran } from '../support/run-verb.ts'
 import { PATIENT } from '../support/servers.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 import { FULL } from '../support/full.ts'
+import { withSigning } from '../support/signing.ts'
 
 const LIMIT = { limitMs: PATIENCE_MS }
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'backup-'))
@@ -173,9 +174,10 @@ describe('a backup', () => {
     const unnoted = path.join(folder, 'unnoted')
     const verb = backupVerbs.find(({ name }) => name === 'backup')
     if (verb === undefined || !('run' in verb)) throw new Error('there is no such verb')
+    const { operation } = service.ctx
     const noteBackup = () => Promise.reject(new mongoose.mongo.MongoNetworkError('gone'))
     const { answer, text } = await verb.run({
-      ctx: { ...service.ctx, watch: { ...service.ctx.watch, noteBackup } },
+      ctx: { ...service.ctx, operation: { ...operation, watch: { ...operation.watch, noteBackup } } },
       env: envOf(production()),
       words: [unnoted],
       options: { 'with-keys': false, noted: false },
@@ -251,7 +253,9 @@ describe('a restored copy', () => {
       expect.objectContaining({ kind: 'copy_not_promoted', command: 'npm run operator -- promote' }),
     )
     await open(copy(), async (ctx) => {
-      await expect(signSeals(ctx)).rejects.toThrow('This database is a restored copy, so nothing is signed')
+      await expect(signSeals(withSigning(ctx))).rejects.toThrow(
+        'This database is a restored copy, so nothing is signed',
+      )
       await makeCoinReady(ctx, 'xno')
       expect(await isStopped(ctx, 'xno')).toBe(true)
       await expect(requireReady(ctx, 'xno')).rejects.toMatchObject({ code: 'currency_not_configured' })
@@ -314,7 +318,7 @@ describe('a database that was put together from different times', () => {
       })
     expect(entriesOf(await answerOf(torn, 'check', '--mend'))).toEqual([])
     await open(torn, async (ctx) => {
-      const pool = startPool(ctx, ['sequence'], { sequence: 100 })
+      const pool = startPool(withSigning(ctx), ['sequence'], { sequence: 100 })
       for (const id of lost) await waitFor('its number', () => ctx.entries.findBySource(`${id}/post`), LIMIT)
       await pool.close()
       // The entry is the one that it was, under another number.

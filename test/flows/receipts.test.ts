@@ -36,6 +36,7 @@ import {
   type VerifierReport,
 } from '../support/run-verifier.ts'
 import { findNonces, untilCredited, type TestAgent } from '../support/service.ts'
+import { withSigning } from '../support/signing.ts'
 
 let folder: string
 let market: TestMarket
@@ -58,7 +59,7 @@ const post = async (route: string, { token }: TestAgent, body: object) =>
 async function seal(): Promise<void> {
   await sequencePending(market.ctx, { useLease: false })
   await makeSeal(market.ctx, { useLease: false })
-  await signSeals(signing())
+  await signSeals(withSigning(signing()))
 }
 
 /** The context of a process that has the key, which the API's is not. */
@@ -208,7 +209,7 @@ describe('the receipts of everything that the service puts on record', () => {
     await buyDays()
     await trade()
     await reconcile()
-    await ctx.acts.record({ by: 'ada', path: '/api/queues/pause', act: 'pause', queue: 'all' }, 1)
+    await ctx.operation.acts.record({ by: 'ada', path: '/api/queues/pause', act: 'pause', queue: 'all' }, 1)
     await seal()
     await nameWitness(client)
     const last = await ctx.seals.lastSigned()

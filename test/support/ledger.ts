@@ -23,14 +23,16 @@ import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
+import type { WithSigning } from '../../shared/ledger/signing-state.ts'
 import type { WatchStep } from '../../shared/platform/step.ts'
 import { newSalt } from '../../shared/ledger/pending.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { emptyCollections, isolate, leaveDatabase, PATIENT } from './servers.ts'
+import { withSigning } from './signing.ts'
 
 /** A ledger of its own: database, seal key and seal memory, and a clock that can be moved. */
 export interface TestLedger {
-  ctx: Context
+  ctx: SignerContext
   /** What another process needs to work on the same ledger. */
   env: Record<string, string>
   keyFile: string
@@ -103,14 +105,16 @@ export async function openLedger(
 export async function openWorkerContext(
   env: Record<string, string | undefined>,
   now: () => number = Date.now,
-): Promise<Context> {
+): Promise<SignerContext> {
   const ctx = openContext(readConfig(env, 'workers'), createLog('test', 'silent'), {
     now,
     databaseTimeoutMs: 30_000,
   })
   await ctx.database.whenReady()
-  return ctx
+  return withSigning(ctx)
 }
+
+export type SignerContext = Context & WithSigning
 
 /** Posts as publishPost() stores them, many in one insert. */
 export async function writePosts(ctx: Context, count: number): Promise<string[]> {
@@ -280,7 +284,7 @@ async function verifyLog(ctx: Context, { entries, seals, logTiles: tiles }: Ledg
     }
   }
   const addresses = [...listLogTiles(seals.at(-1)?.to_id ?? 0)]
-  const stored = await ctx.logTiles.findTiles(addresses)
+  const stored = await ctx.merkleLog.findTiles(addresses)
   const missing = addresses.find(({ width }, place) => (stored[place]?.length ?? 0) < 32 * width)
   if (missing !== undefined)
     throw new Error(`the log's tile ${missing.level}/${missing.index} is missing or too short`)

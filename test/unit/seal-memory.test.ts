@@ -2,81 +2,15 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { nextSealAt } from '../../shared/ledger/seal.ts'
+import { NO_PAYLOAD_HASH, nextSealAt } from '../../shared/ledger/seal.ts'
 import { ensureSealKey, readSealKey } from '../../shared/ledger/seal-key.ts'
-import {
-  findMemoryConflict,
-  NO_PAYLOAD_HASH,
-  openSealMemory,
-  type Remembered,
-  type SealHead,
-} from '../../shared/ledger/seal-memory.ts'
+import { openSealMemory, type Remembered } from '../../shared/ledger/seal-memory.ts'
 
 const KEY = 'aa'.repeat(32)
-const OTHER_KEY = 'bb'.repeat(32)
-const hashOf = (seq: number, branch = 1) => String(seq).padStart(32, '0') + String(branch).padStart(32, '0')
-const head = (seq: number, branch = 1): SealHead => ({ seq, payloadHash: hashOf(seq, branch) })
-const remember = (seq: number, branch = 1, pubkey = KEY): Remembered => ({
+const remember = (seq: number): Remembered => ({
   seq,
-  payload_hash: seq === 0 ? NO_PAYLOAD_HASH : hashOf(seq, branch),
-  pubkey,
-})
-
-describe('the seal memory lets a seal be signed', () => {
-  it.each([
-    ['the first of all', remember(0), undefined, head(1)],
-    ['the one after the last signed', remember(4), head(4), head(5)],
-    ['the one whose signature was made and not stored', remember(5), head(4), head(5)],
-    ['the first after a chain without signatures was adopted', remember(0), undefined, head(1)],
-  ])('%s', (_, remembered, last, next) => {
-    expect(findMemoryConflict(remembered, last, next, KEY)).toBeUndefined()
-  })
-})
-
-describe('the seal memory refuses', () => {
-  it.each([
-    ['signed seals and no memory', undefined, head(4), head(5), 'there is no seal memory'],
-    [
-      'no memory and no signed seal: the key may have signed anything',
-      undefined,
-      undefined,
-      head(1),
-      'there is no seal memory',
-    ],
-    [
-      'another payload for the seq that was signed',
-      remember(5),
-      head(4),
-      head(5, 2),
-      'another seal 5 was signed before',
-    ],
-    ['a lower seq', remember(7), head(4), head(5), 'seal 7 was signed before'],
-    [
-      'the first seq where another was signed',
-      remember(1),
-      undefined,
-      head(1, 2),
-      'another seal 1 was signed before',
-    ],
-    [
-      'a chain whose last signed seal is another',
-      remember(4),
-      head(4, 2),
-      head(5),
-      'the database has another',
-    ],
-    ['a memory that is older than the database', remember(3), head(4), head(5), 'the memory is an older one'],
-    ['a memory of nothing beside signed seals', remember(0), head(1), head(2), 'the memory is an older one'],
-    [
-      'another key',
-      remember(4, 1, OTHER_KEY),
-      head(4),
-      head(5),
-      `the seal memory belongs to the key ${OTHER_KEY}`,
-    ],
-  ])('%s', (_, remembered, last, next, reason) => {
-    expect(findMemoryConflict(remembered, last, next, KEY)).toContain(reason)
-  })
+  payload_hash: String(seq).padStart(64, '0'),
+  pubkey: KEY,
 })
 
 describe('the files beside the key', () => {

@@ -18,7 +18,7 @@ import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import { replaceFile, textWithSum } from '../../shared/platform/durable-file.ts'
 import { adoptionFileOf, readAdoption } from '../../shared/ledger/adoption-file.ts'
 import { ensureSealKey, readSealKey } from '../../shared/ledger/seal-key.ts'
-import { findMemoryConflict, memoryText, readMemory } from '../../shared/ledger/seal-memory.ts'
+import { memoryText, readMemory } from '../../shared/ledger/seal-memory.ts'
 import { rememberSignedAnnouncement } from '../../shared/ledger/signed-announcements.ts'
 import { verifyBackup } from '../../shared/operation/backup.ts'
 import { readIndexFile } from '../../shared/money/address-pool.ts'
@@ -110,10 +110,9 @@ const kept = (): Kept[] => [
     read() {
       const key = readSealKey(at('key'))
       if (key === undefined) return undefined
-      const head = { seq: 1, payloadHash: HEX('00') }
       const pubkey = keyToHex(ed25519PublicKey(key))
-      const conflict = findMemoryConflict(readMemory(at('memory-of-key')), undefined, head, pubkey)
-      if (conflict !== undefined) throw new Error(`${at('key')}: ${conflict}; restore it`)
+      if (readMemory(at('memory-of-key'))?.pubkey !== pubkey)
+        throw new Error(`${at('key')}: the memory belongs to another key; restore it`)
       return pubkey
     },
     missing: undefined,

@@ -43,6 +43,7 @@ import {
   type NanoVenue,
 } from '../support/nano-venue.ts'
 import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
+import { withSigning } from '../support/signing.ts'
 
 let venue: NanoVenue
 const seals = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-seal-'))
@@ -654,7 +655,7 @@ describe('the operator', () => {
     const [paid, unpaid] = [await venue.owe(XNO, payee), await venue.owe(2n * XNO, payee)]
     const tx = await signAndPublish(venue, 0, { sendTo: payee, amountRaw: XNO })
     await work()
-    const pool = startPool(venue.ctx, ['reconcile-nano'])
+    const pool = startPool(withSigning(venue.ctx), ['reconcile-nano'])
     try {
       const dry = await operator('reconcile', 'xno', '--dry-run')
       expect(dry).toMatchObject({
@@ -697,7 +698,7 @@ describe('the operator', () => {
       })
       await sequencePending(venue.ctx, { useLease: false })
       await makeSeal(venue.ctx, { useLease: false })
-      await signSeals(venue.ctx)
+      await signSeals(withSigning(venue.ctx))
       await expectReceiptToVerify(reconciliationId)
       expect(await operator('reconcile', 'xno', '--owed', unpaid._id, '--dry-run')).toMatchObject({
         exitCode: 0,

@@ -10,6 +10,7 @@ import type { NanoVenue } from '../support/nano-venue.ts'
 import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
 import { runVerb } from '../support/run-verb.ts'
 import { FULL, sampled } from '../support/full.ts'
+import { withSigning } from '../support/signing.ts'
 
 let venue: NanoVenue
 let pool: ReturnType<typeof startPool>
@@ -19,7 +20,7 @@ beforeAll(async () => {
 })
 beforeEach(async () => {
   await venue.reset()
-  pool = startPool(venue.ctx, ['check-nano'])
+  pool = startPool(withSigning(venue.ctx), ['check-nano'])
   venue.pay(venue.wallet.treasury, 10n * XNO)
   await sweepNano(venue.ctx)
 })
@@ -95,7 +96,7 @@ describe('payout-paid --undo', () => {
       expect(undone).toMatchObject({ exitCode: 0, state: 'held' })
       await work()
       expect([await state(payout), arrived(payee)]).toEqual(['held', 0n])
-      pool = startPool(venue.ctx, ['check-nano'])
+      pool = startPool(withSigning(venue.ctx), ['check-nano'])
       expect(await operator('reconcile', 'xno', '--owed', payout._id)).toMatchObject({ state: 'owed' })
       await work()
       expect(arrived(payee)).toBe(XNO)
@@ -106,7 +107,7 @@ describe('payout-paid --undo', () => {
       await pool.close()
       // The record of the transaction is enough once there is one.
       expect(await operator('payout-paid', '--undo', next._id)).toMatchObject({ state: 'held' })
-      pool = startPool(venue.ctx, ['check-nano'])
+      pool = startPool(withSigning(venue.ctx), ['check-nano'])
       expect(await operator('reconcile', 'xno', '--owed', next._id)).toMatchObject({
         error: 'wrong_state',
         message: expect.stringContaining(`payout-paid ${next._id} ${paidBy}`) as string,
@@ -133,7 +134,7 @@ describe('payout-paid --undo', () => {
       await pool.close()
       // Nobody could ask the chain, so both were taken.
       expect(await operator('payout-paid', other._id, tx)).toMatchObject({ state: 'manual' })
-      pool = startPool(venue.ctx, ['check-nano'])
+      pool = startPool(withSigning(venue.ctx), ['check-nano'])
       expect(await operator('payout-paid', '--undo', other._id)).toMatchObject({ state: 'owed' })
       expect(await operator('payout-paid', '--undo', one._id)).toMatchObject({ error: 'wrong_state' })
       await work()

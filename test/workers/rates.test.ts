@@ -8,6 +8,7 @@ import { HANDLERS } from '../../workers/handlers.ts'
 import { startBrokenPeer, type Behaviour } from '../support/broken-peer.ts'
 import { isolate, leaveDatabase } from '../support/servers.ts'
 import { BITFINEX, KRAKEN_XMR, KUCOIN } from '../support/tickers.ts'
+import { withSigning } from '../support/signing.ts'
 
 describe('three exchanges', () => {
   let ctx: Context
@@ -134,13 +135,13 @@ describe('three exchanges', () => {
 
   it('are asked by the job for the coins in use, and for no other', async () => {
     const three = await askThree(say(KRAKEN_XMR), say(KUCOIN), say(BITFINEX))
-    await HANDLERS['refresh-rates'](three, {})
+    await HANDLERS['refresh-rates'](withSigning(three), {})
     expect(await rate()).toBeUndefined()
     await ctx.coins.report('xmr', { configured: true }, nowMs / 1_000)
-    await HANDLERS['refresh-rates'](three, {})
+    await HANDLERS['refresh-rates'](withSigning(three), {})
     expect(await rate()).toMatchObject({ usd: '163.27' })
     nowMs += 60_000
-    await HANDLERS['refresh-rates'](three, {})
+    await HANDLERS['refresh-rates'](withSigning(three), {})
     expect((await rate())?.at).toBe(nowMs / 1_000)
   })
 

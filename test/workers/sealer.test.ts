@@ -3,7 +3,6 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import { fillLedger } from '../harness/bench/hostile.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { newId } from '../../shared/platform/ids.ts'
-import type { Context } from '../../shared/context.ts'
 import { verifyNewSeals, findTailFault, verifyWholeChain } from '../../shared/ledger/chain-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sealFields } from '../../shared/ledger/seal.ts'
@@ -20,6 +19,7 @@ import {
   takeBackup,
   verifyLedger,
   verifyWholeLedger,
+  type SignerContext,
   type TestLedger,
 } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
@@ -42,11 +42,11 @@ const tamper = (collection: string, filter: object, update: object) =>
  * or after they were carried out.
  */
 function failing(
-  ctx: Context,
+  ctx: SignerContext,
   write: 'storeSignature' | 'insertAdoption',
   when: 'before' | 'after',
   place: number,
-): Context {
+): SignerContext {
   let calls = 0
   const carryOut = ctx.seals[write] as (...args: unknown[]) => Promise<unknown>
   const broken = async (...args: unknown[]): Promise<unknown> => {
@@ -120,7 +120,7 @@ describe('the sealer', () => {
     const written = await ledger.write(3)
     await ledger.seal()
     for (const width of [1, 4, 200]) {
-      await ctx.logTiles.models.tiles.updateOne(
+      await ctx.merkleLog.models.tiles.updateOne(
         { _id: '0/0' },
         { $set: { width, hashes: Buffer.alloc(32 * width, 7) } },
       )
@@ -323,7 +323,7 @@ describe('the sealer', () => {
     await ledger.seal()
     expect((await verifyLedger(ledger.ctx)).seals.map(({ signed }) => signed)).toEqual([false])
     memory?.close()
-    expect(await signSeals(ledger.ctx)).toBe(1)
+    expect(await signSeals(ledger.ctx)).toEqual({ signed: 1, because: 'all_signed' })
   })
 })
 
@@ -388,7 +388,7 @@ describe('before it signs, the sealer', () => {
 
   it('signs the same seal where nothing was changed', async () => {
     await makeUnsigned()
-    expect(await signSeals(ledger.ctx)).toBe(1)
+    expect(await signSeals(ledger.ctx)).toEqual({ signed: 1, because: 'all_signed' })
     await verifyLedger(ledger.ctx)
   })
 })
@@ -491,7 +491,7 @@ describe('the seal memory', () => {
     ensureSealKey(ledger.keyFile)
     await expect(ledger.seal()).rejects.toThrow('the seal memory belongs to the key')
     fs.writeFileSync(ledger.keyFile, key, { mode: 0o600 })
-    expect(await signSeals(ctx)).toBe(1)
+    expect(await signSeals(ctx)).toEqual({ signed: 1, because: 'all_signed' })
     await verifyWholeLedger(ctx, written)
   })
 })

@@ -4,20 +4,21 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { announce, signAnnouncement } from '../../shared/announcements/announcement-service.ts'
-import type { Context } from '../../shared/context.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { sealPayloadHash, type Seal } from '../../shared/crypto/seal-payload.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import { writeAdoption } from '../../shared/ledger/adoption-file.ts'
 import { verifyWholeChain } from '../../shared/ledger/chain-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
-import { sealFields } from '../../shared/ledger/seal.ts'
+import { NO_PAYLOAD_HASH, sealFields } from '../../shared/ledger/seal.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
-import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal-memory.ts'
+import { openSealMemory } from '../../shared/ledger/seal-memory.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
+import { noteOutcome } from '../../shared/ledger/signing-state.ts'
 import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
+import { keepHeartbeat } from '../../shared/operation/heartbeat.ts'
 import { ledgerFindings } from '../../shared/operation/ledger-findings.ts'
 import { startPool } from '../../workers/pool.ts'
 import {
@@ -26,6 +27,7 @@ import {
   readLedger,
   takeBackup,
   verifyWholeLedger,
+  type SignerContext,
   type TestLedger,
 } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
@@ -59,7 +61,7 @@ async function makeChain(): Promise<string[]> {
 }
 
 /** A process of the signing host that starts anew: it has asked nobody yet. */
-async function restart(env: Record<string, string> = {}): Promise<Context> {
+async function restart(env: Record<string, string> = {}): Promise<SignerContext> {
   const ctx = await openWorkerContext({ ...ledger.env, ...env })
   cleanUp.push(() => ctx.close())
   return ctx
@@ -326,7 +328,10 @@ describe('before it signs, the signer recomputes the closing entry, and refuses'
       unixSeconds(Date.now()) + 310,
     )
     await makeSeal(ledger.ctx)
-    await expect(signSeals(ledger.ctx)).rejects.toThrow("is ahead of the database's clock")
+    await expect(signSeals(ledger.ctx)).rejects.toMatchObject({
+      because: 'date_ahead',
+      message: expect.stringContaining("is ahead of the database's clock") as string,
+    })
     expect(await signedSeqs()).toEqual([])
   })
 })
@@ -349,7 +354,7 @@ describe('a seal', () => {
       const written = await ledger.write(1)
       await sequencePending(ahead)
       await makeSeal(ahead)
-      expect(await signSeals(ahead)).toBe(1)
+      expect(await signSeals(ahead)).toEqual({ signed: 1, because: 'all_signed' })
       const { seals } = await verifyWholeLedger(ledger.ctx, written)
       expect(seals[0]?.at).toBeLessThanOrEqual(unixSeconds(Date.now()))
       expect(seals[0]?.signed_at).toBeLessThanOrEqual(unixSeconds(Date.now()) + 300)
@@ -363,12 +368,69 @@ describe('a seal', () => {
     await collection('entries').updateOne({ _id: 2 }, { $set: { kind: 'ban' } })
     expect((await verifyWholeChain(ctx)).intact).toBe(false)
     written.push(...(await ledger.write(1)))
-    await ledger.seal()
+    await numberAndSeal()
+    expect(await signSeals(ctx)).toMatchObject({
+      signed: 0,
+      because: 'chain_does_not_hold',
+      sentence: expect.stringContaining('the chain of seals does not hold: ') as string,
+    })
     expect(await signedSeqs()).toEqual([1, 2, 3])
     await collection('entries').updateOne({ _id: 2 }, { $set: { kind: 'post' } })
     expect((await verifyWholeChain(ctx)).intact).toBe(true)
     await ledger.seal()
     await verifyWholeLedger(ctx, written)
+  })
+})
+
+describe('a run of the signer says why it signed nothing', () => {
+  it('without a key, while the memory is locked, by a clock that is behind, and if all is signed', async () => {
+    ledger = await openLedger({ withKey: false })
+    const { ctx } = ledger
+    const written = await ledger.write(1)
+    await numberAndSeal()
+    expect(await signSeals(ctx)).toMatchObject({ signed: 0, because: 'no_key' })
+    ensureSealKey(ledger.keyFile, ledger.memoryFile)
+    const memory = openSealMemory(ledger.memoryFile)
+    expect(await signSeals(ctx)).toMatchObject({ signed: 0, because: 'locked' })
+    memory?.close()
+    expect(await signSeals({ ...ctx, now: () => Date.now() - 400_000 })).toMatchObject({
+      signed: 0,
+      because: 'clock_behind',
+      sentence: expect.stringContaining("s behind the database's") as string,
+    })
+    expect(await signedSeqs()).toEqual([])
+    expect(memorySeq()).toBe(0)
+    expect(await signSeals(ctx)).toEqual({ signed: 1, because: 'all_signed' })
+    expect(await signSeals(ctx)).toEqual({ signed: 0, because: 'all_signed' })
+    await verifyWholeLedger(ctx, written)
+  })
+})
+
+describe('while the signer waits', () => {
+  it('status says for what, and the log says it once', async () => {
+    ledger = await openLedger()
+    await ledger.write(1)
+    await numberAndSeal()
+    const lines: string[] = []
+    const log = { warn: (...words: unknown[]) => void lines.push(String(words[1])) }
+    const ctx = { ...ledger.ctx, now: () => Date.now() - 400_000 }
+    for (let run = 0; run < 2; run++) await noteOutcome(ctx.signing, log, () => signSeals(ctx))
+    expect(lines).toEqual([
+      expect.stringMatching(/^seals wait for a signature: this machine's clock is [.\d]+ s behind/),
+    ])
+    cleanUp.push(keepHeartbeat(ctx, 'workers', ['sign-seals']))
+    await waitFor('the record', async () => (await ctx.operation.processes.list())[0], {
+      limitMs: PATIENCE_MS,
+    })
+    ledger.advance(200_000)
+    const findings = await ledgerFindings.read(ledger.ctx)
+    expect(findings.find((finding) => finding?.kind === 'seals_unsigned')?.why).toMatch(
+      /^this machine's clock is [.\d]+ s behind the database's. Set it right.$/,
+    )
+    // A run that throws has nothing to wait for.
+    fs.rmSync(ledger.memoryFile)
+    await expect(noteOutcome(ctx.signing, log, () => signSeals(ctx))).rejects.toThrow('no seal memory')
+    expect(ctx.signing.outcome).toBeUndefined()
   })
 })
 
@@ -550,10 +612,10 @@ describe('a host that was restored as a whole, memory and database from one copy
       const { mirror, written } = await restoreHost()
       mirror.seals = mirror.seals.map((seal) => (seal.seq === 1 ? seal : { ...seal, root: 'ab'.repeat(32) }))
       const ctx = await restart({ SEAL_PEERS: mirror.url })
-      expect(await signSeals(ctx)).toBe(1)
+      expect(await signSeals(ctx)).toEqual({ signed: 1, because: 'all_signed' })
       written.push(...(await ledger.write(1)))
       await numberAndSeal()
-      expect(await signSeals(ctx)).toBe(1)
+      expect(await signSeals(ctx)).toEqual({ signed: 1, because: 'all_signed' })
       expect(mirror.asked).toBe(1)
       await verifyWholeLedger(ctx, written)
     },
@@ -569,7 +631,7 @@ describe('a host that was restored as a whole, memory and database from one copy
       mirror.seals = seals.slice(0, 1)
       await expect(signSeals(named)).rejects.toThrow('http://127.0.0.1:9 of SEAL_PEERS does not answer')
       // During the pause nobody is asked, and nothing is signed.
-      expect(await signSeals(named)).toBe(0)
+      expect(await signSeals(named)).toMatchObject({ signed: 0, because: 'waits_for_outsider' })
       expect(mirror.asked).toBe(1)
       expect(
         await waitFor(
@@ -582,7 +644,7 @@ describe('a host that was restored as a whole, memory and database from one copy
         ),
       ).toContain('does not answer')
       expect(await signedSeqs()).toEqual([1])
-      expect(await signSeals(own)).toBe(1)
+      expect(await signSeals(own)).toEqual({ signed: 1, because: 'all_signed' })
     },
   )
 })

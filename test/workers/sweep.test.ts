@@ -13,6 +13,7 @@ import { sweep } from '../../workers/jobs/sweep.ts'
 import { FULL } from '../support/full.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { findNonces, startService, type TestAgent, type TestService } from '../support/service.ts'
+import { withSigning } from '../support/signing.ts'
 
 const LIMIT = { limitMs: PATIENCE_MS }
 vi.setConfig({ testTimeout: 240_000 })
@@ -36,7 +37,7 @@ afterEach(async () => {
 async function serve(queues: readonly QueueName[]): Promise<Context> {
   const ctx = openContext(service.ctx.config, service.ctx.log, { now: service.ctx.now })
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
-  const pool = startPool(ctx, queues)
+  const pool = startPool(withSigning(ctx), queues)
   closeLater.push(async () => {
     await pool.close()
     await ctx.close()
@@ -150,35 +151,36 @@ describe('the sweep', () => {
   it('says that Redis was emptied if its marker is gone, and not while another process stores a new one', async () => {
     const { ctx } = service
     await sweep(ctx)
-    const first = await ctx.watch.readRedis()
-    await ctx.watch.noteRedis({ mark: 'next' }, first)
+    const first = await ctx.operation.watch.readRedis()
+    await ctx.operation.watch.noteRedis({ mark: 'next' }, first)
     const readMark = async () => {
       const found = await ctx.queues.readMark()
       await ctx.queues.setMark('next')
       return found
     }
     await sweep({ ...ctx, queues: { ...ctx.queues, readMark } })
-    expect(await ctx.watch.readRedis()).toEqual({ mark: 'next' })
+    expect(await ctx.operation.watch.readRedis()).toEqual({ mark: 'next' })
     await ctx.queues.setMark('of another Redis')
     await sweep(ctx)
-    expect(await ctx.watch.readRedis()).toMatchObject({ emptied_at: expect.any(Number) as number })
+    expect(await ctx.operation.watch.readRedis()).toMatchObject({ emptied_at: expect.any(Number) as number })
   })
 
   it('marks a new Redis at its first look, once, though two sweeps come at the same moment', async () => {
     const { ctx } = service
-    await ctx.watch.models.watch.deleteMany({})
+    await ctx.operation.watch.models.watch.deleteMany({})
     let looks = 0
     const looked = Promise.withResolvers<void>()
     const readRedis = async () => {
-      const found = await ctx.watch.readRedis()
+      const found = await ctx.operation.watch.readRedis()
       if (++looks === 2) looked.resolve()
       await looked.promise
       return found
     }
-    const beside = { ...ctx, watch: { ...ctx.watch, readRedis } }
+    const operation = { ...ctx.operation, watch: { ...ctx.operation.watch, readRedis } }
+    const beside = { ...ctx, operation }
     await Promise.all([sweep(beside), sweep(beside)])
     expect(looks).toBe(2)
-    expect(await ctx.watch.readRedis()).toEqual({ mark: await ctx.queues.readMark() })
+    expect(await ctx.operation.watch.readRedis()).toEqual({ mark: await ctx.queues.readMark() })
   })
 
   it('gives no job an id that one from before had', async () => {

@@ -31,6 +31,7 @@ import {
 } from '../support/ledger.ts'
 import { startWitness } from '../harness/testbed/witness.ts'
 import { startWorkersProcess } from '../support/processes.ts'
+import { nameLog } from '../support/signing.ts'
 
 const ORIGIN = 'agents.example/ledger'
 const closing: (() => Promise<void>)[] = []
@@ -43,9 +44,8 @@ async function openWitnessed(): Promise<{
   witness: Awaited<ReturnType<typeof startWitness>>
 }> {
   const witness = await startWitness('witness.example/w1')
-  const ledger = await openLedger({
-    env: { WITNESSES: witness.setting, WITNESS_QUORUM: '1', LEDGER_ORIGIN: ORIGIN },
-  })
+  const ledger = await openLedger({ env: { WITNESSES: witness.setting } })
+  nameLog(ledger.memoryFile, ORIGIN)
   const secret = readSealKey(ledger.keyFile) ?? new Uint8Array(32)
   witness.trust({ name: ORIGIN, type: NOTE_KEY.signer, publicKey: ed25519PublicKey(secret) })
   closing.push(witness.stop, ledger.stop)
@@ -62,7 +62,7 @@ describe('witnesses from outside', () => {
     for (const posts of [3, 300, 2]) {
       written.push(...(await ledger.write(posts)))
       await ledger.seal()
-      await requestCosignatures(ledger.ctx)
+      await requestCosignatures(ledger.ctx, ledger.ctx.signing.witnesses)
       const { checkpoint } = await readCheckpoint(ledger.ctx)
       const note = parseNote(await formatCosignedNote(ledger.ctx, checkpoint))
       expect(note.signatures).toHaveLength(2)
@@ -76,12 +76,12 @@ describe('witnesses from outside', () => {
     closing.push(() => other.close())
     await ledger.write(1)
     await ledger.seal()
-    await requestCosignatures(other)
+    await requestCosignatures(other, other.signing.witnesses)
     expect(witness.seenSize()).toBe((await readCheckpoint(ledger.ctx)).checkpoint.size)
     expect(await anomalies(ledger)).toBe('0')
   })
 
-  it('are missed by the operator if fewer than WITNESS_QUORUM have cosigned, and hold up nothing', async () => {
+  it('are missed by the operator unless more than half of them have cosigned, and hold up nothing', async () => {
     const { ledger } = await openWitnessed()
     const missed = async () =>
       (await ledgerFindings.read(ledger.ctx)).flatMap((finding) =>
@@ -92,7 +92,7 @@ describe('witnesses from outside', () => {
     expect(await missed()).toEqual([]) // it may still be asked
     ledger.advance(3 * MINUTE_MS)
     expect(await missed()).toEqual(['without a cosignature: witness.example/w1'])
-    await requestCosignatures(ledger.ctx)
+    await requestCosignatures(ledger.ctx, ledger.ctx.signing.witnesses)
     expect(await missed()).toEqual([])
   })
 
@@ -100,12 +100,12 @@ describe('witnesses from outside', () => {
     const { ledger, witness } = await openWitnessed()
     await ledger.write(3)
     await ledger.seal()
-    await requestCosignatures(ledger.ctx)
+    await requestCosignatures(ledger.ctx, ledger.ctx.signing.witnesses)
     const restore = await takeBackup(ledger.ctx)
     const memory = fs.readFileSync(ledger.memoryFile)
     await ledger.write(3)
     await ledger.seal()
-    await requestCosignatures(ledger.ctx)
+    await requestCosignatures(ledger.ctx, ledger.ctx.signing.witnesses)
     const seen = witness.seenSize()
     await restore()
     fs.writeFileSync(ledger.memoryFile, memory)
@@ -139,7 +139,8 @@ describe('witnesses from outside', () => {
       }),
     )
     const settings = (count: number) => [honest.setting, ...liars.slice(0, count)].join(',')
-    const ledger = await openLedger({ env: { WITNESSES: settings(1), LEDGER_ORIGIN: ORIGIN } })
+    const ledger = await openLedger({ env: { WITNESSES: settings(1) } })
+    nameLog(ledger.memoryFile, ORIGIN)
     closing.push(honest.stop, ledger.stop)
     const secret = readSealKey(ledger.keyFile) ?? new Uint8Array(32)
     honest.trust({ name: ORIGIN, type: NOTE_KEY.signer, publicKey: ed25519PublicKey(secret) })
@@ -165,7 +166,10 @@ describe('witnesses from outside', () => {
       'no note',
     ])) {
       shown = nothing
-      expect(await signSeals(await restart(settings(1))), nothing).toBe(1)
+      expect(await signSeals(await restart(settings(1))), nothing).toEqual({
+        signed: 1,
+        because: 'all_signed',
+      })
     }
     expect(Number(await anomalies(ledger))).toBe(0) // of that process, which asked before there was a checkpoint
     // One that our own key has signed is a proof, whoever shows it.
@@ -181,7 +185,7 @@ describe('witnesses from outside', () => {
     'are missed by a signer that starts without them and without peers, and it says so in one line',
     async () => {
       const alone = 'nobody outside this host remembers what was signed'
-      const ledger = await openLedger({ env: { LEDGER_ORIGIN: ORIGIN } })
+      const ledger = await openLedger()
       closing.push(ledger.stop)
       for (const [settings, lines] of [
         [{}, 1],
@@ -206,18 +210,19 @@ describe('witnesses from outside', () => {
     // At the one's address answers another of the same name.
     const [vkey] = named.setting.split('@http')
     const [, address] = another.setting.split('@http')
-    const ledger = await openLedger({ env: { WITNESSES: `${vkey}@http${address}`, LEDGER_ORIGIN: ORIGIN } })
+    const ledger = await openLedger({ env: { WITNESSES: `${vkey}@http${address}` } })
+    nameLog(ledger.memoryFile, ORIGIN)
     closing.push(named.stop, another.stop, ledger.stop)
     const publicKey = ed25519PublicKey(readSealKey(ledger.keyFile) ?? new Uint8Array(32))
     another.trust({ name: ORIGIN, type: NOTE_KEY.signer, publicKey })
     await ledger.write(3)
     await ledger.seal()
-    await requestCosignatures(ledger.ctx)
+    await requestCosignatures(ledger.ctx, ledger.ctx.signing.witnesses)
     const { checkpoint } = await readCheckpoint(ledger.ctx)
     expect(another.seenSize()).toBe(checkpoint.size)
     expect(parseNote(await formatCosignedNote(ledger.ctx, checkpoint)).signatures).toHaveLength(1)
     expect(await anomalies(ledger)).toBe('0')
-    expect(ledger.ctx.witnesses.map(({ isAway }) => isAway)).toContain(true)
+    expect(ledger.ctx.signing.witnesses.map(({ isAway }) => isAway)).toContain(true)
   })
 
   it('delay nothing while they are away, which is a thing to look at and no anomaly', async () => {
@@ -226,11 +231,11 @@ describe('witnesses from outside', () => {
     closing.shift()
     const written = await ledger.write(3)
     await ledger.seal()
-    await requestCosignatures(ledger.ctx)
+    await requestCosignatures(ledger.ctx, ledger.ctx.signing.witnesses)
     written.push(...(await ledger.write(1)))
     await ledger.seal()
     await verifyWholeLedger(ledger.ctx, written)
     expect(await anomalies(ledger)).toBe('0')
-    expect(ledger.ctx.witnesses.every(({ isAway }) => isAway)).toBe(true)
+    expect(ledger.ctx.signing.witnesses.every(({ isAway }) => isAway)).toBe(true)
   })
 })

@@ -18,6 +18,7 @@ import {
   type TestService,
 } from '../support/service.ts'
 import { FULL } from '../support/full.ts'
+import { withSigning } from '../support/signing.ts'
 
 const DAY = 86_400_000
 const BITS = 8
@@ -364,7 +365,7 @@ describe('without a worker', () => {
     expect(answers[0]?.json['rejected']).toEqual([{ nonce: '!', reason: 'invalid_nonce' }])
     const workers = openContext(lonely.ctx.config, lonely.ctx.log, { now: lonely.ctx.now })
     await Promise.all([workers.database.whenReady(), workers.queues.whenReady()])
-    const pool = startPool(workers, ['verify-shares'])
+    const pool = startPool(withSigning(workers), ['verify-shares'])
     await waitFor(
       'the verdict',
       async () => ((await lonely.ctx.work.findOrder(id))?.credited_days === 1 ? true : undefined),
@@ -536,7 +537,7 @@ describe('junk work', () => {
     expect(await slow.ctx.work.models.batches.countDocuments({ order_id: id })).toBe(1)
     const workers = openContext(slow.ctx.config, slow.ctx.log, { now: slow.ctx.now })
     await Promise.all([workers.database.whenReady(), workers.queues.whenReady()])
-    const pool = startPool(workers, ['verify-shares'])
+    const pool = startPool(withSigning(workers), ['verify-shares'])
     const answers = (await Promise.all(waiting)).map(({ json }) => json as unknown as Submission)
     expect(answers.reduce((sum, { accepted }) => sum + accepted, 0)).toBe(33)
     for (const [index, { accepted, rejected }] of answers.entries()) {

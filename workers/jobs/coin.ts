@@ -10,17 +10,17 @@ import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { payoutRound } from '../../shared/money/payout-round.ts'
 import { reconcileCoin } from '../../shared/money/reconcile.ts'
 import type { Payload } from '../../shared/platform/queues.ts'
-import type { WorkerContext } from '../worker-context.ts'
+import type { CoinsContext } from '../worker-context.ts'
 
-type Job = (ctx: WorkerContext) => Promise<void>
+type Job = (ctx: CoinsContext) => Promise<void>
 
 /** The handlers of one coin's queues, by the queue's name without the coin. */
 interface CoinJobs {
   watch: Job
-  check(ctx: WorkerContext, payload: Payload<'check-nano' | 'check-monero'>): Promise<void>
-  fill(ctx: WorkerContext, payload: Payload<'fill-nano' | 'fill-monero'>): Promise<void>
+  check(ctx: CoinsContext, payload: Payload<'check-nano' | 'check-monero'>): Promise<void>
+  fill(ctx: CoinsContext, payload: Payload<'fill-nano' | 'fill-monero'>): Promise<void>
   send: Job
-  reconcile(ctx: WorkerContext, payload: Payload<'reconcile-nano' | 'reconcile-monero'>): Promise<void>
+  reconcile(ctx: CoinsContext, payload: Payload<'reconcile-nano' | 'reconcile-monero'>): Promise<void>
 }
 
 /**
@@ -28,7 +28,7 @@ interface CoinJobs {
  *
  * @param open makes the coin's driver; it throws if the coin isn't set up here
  */
-const jobsOf = (open: (ctx: WorkerContext) => CoinDriver): CoinJobs => ({
+const jobsOf = (open: (ctx: CoinsContext) => CoinDriver): CoinJobs => ({
   async watch(ctx) {
     const driver = open(ctx)
     await watchCoin(ctx, driver)
@@ -47,6 +47,6 @@ const jobsOf = (open: (ctx: WorkerContext) => CoinDriver): CoinJobs => ({
 
 export const NANO_JOBS = {
   ...jobsOf((ctx) => nanoDriver(requireNano(ctx))),
-  sweep: (ctx: WorkerContext) => sweepNano(requireNano(ctx)),
+  sweep: (ctx: CoinsContext) => sweepNano(requireNano(ctx)),
 }
 export const MONERO_JOBS = jobsOf((ctx) => moneroDriver(requireMonero(ctx)))

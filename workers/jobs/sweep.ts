@@ -48,7 +48,7 @@ const MARKING_MS = SECOND_MS
  * process may be about to store a new one in Redis.
  */
 async function noteEmptiedRedis(ctx: Context): Promise<void> {
-  const readMarks = () => Promise.all([ctx.queues.readMark(), ctx.watch.readRedis()])
+  const readMarks = () => Promise.all([ctx.queues.readMark(), ctx.operation.watch.readRedis()])
   const [markInRedis, noted] = await readMarks()
   if (noted === undefined) return await replaceRedisMarker(ctx, undefined, {})
   if (markInRedis === noted.mark) return

@@ -50,15 +50,15 @@ export function createAlarm(ctx: Context): () => Promise<void> {
       ctx.log.info({ finding: kind, about }, `over: ${what}`)
     }
     if (!ctx.database.isReady()) return
-    await ctx.watch.noteSince(beganAt)
+    await ctx.operation.watch.noteSince(beganAt)
     await noteDisk(ctx, now)
   }
 }
 
 /** Stores how much of the database's disk is free, if the last time is long ago. @param now Unix seconds */
 async function noteDisk(ctx: Context, now: number): Promise<void> {
-  const last = (await ctx.watch.readDiskSamples()).at(-1)
+  const last = (await ctx.operation.watch.readDiskSamples()).at(-1)
   if (last !== undefined && now - last.at < DISK_EVERY_SECONDS) return
   const free = await ctx.database.freeDiskBytes()
-  if (free !== undefined) await ctx.watch.noteDisk({ at: now, free })
+  if (free !== undefined) await ctx.operation.watch.noteDisk({ at: now, free })
 }

@@ -66,7 +66,7 @@ export function recordActions(ctx: Context): RequestHandler {
     const queue = QUEUE_NAMES.find((name) => name === words[1]) ?? 'all'
     const press = { by: userOf(req.headers.authorization), path: req.path.slice(0, 300), act, queue }
     try {
-      const id = await ctx.acts.record(press, unixSeconds(ctx.now()))
+      const id = await ctx.operation.acts.record(press, unixSeconds(ctx.now()))
       ctx.log.warn({ act_id: id, ...press }, `the board: ${act} ${queue}`)
       next()
     } catch (error) {

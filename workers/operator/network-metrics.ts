@@ -265,7 +265,7 @@ const backup: NetworkCollector = {
   open(gauge) {
     const age = gauge('backup_age_seconds', 'How old the last backup is; absent if there is none')
     return async (ctx) => {
-      const last = await ctx.watch.readBackup()
+      const last = await ctx.operation.watch.readBackup()
       if (last !== undefined) age.set(Math.max(0, ctx.now() / SECOND_MS - last.at))
     }
   },

@@ -11,6 +11,7 @@ import { sequencePending } from '../../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../../shared/ledger/signing.ts'
 import { createLog } from '../../../shared/platform/log.ts'
 import { MAJORITY } from '../../../shared/platform/database.ts'
+import { withSigning } from '../../support/signing.ts'
 
 export interface SealRun {
   entries: number
@@ -35,7 +36,7 @@ async function runOurs(): Promise<SealRun> {
   const entries = await sequencePending(ctx, { limitMs: Number.POSITIVE_INFINITY })
   const sequenced = performance.now()
   await makeSeal(ctx)
-  await signSeals(ctx)
+  await signSeals(withSigning(ctx))
   const sealed = performance.now()
   await ctx.close()
   return {

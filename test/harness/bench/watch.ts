@@ -25,6 +25,7 @@ import { compareInTurns, compareWith, median, type Figure } from './figure.ts'
 import { databaseUrl } from './processes.ts'
 import { watchCoin } from '../../../shared/money/coin-round.ts'
 import { nanoDriver } from '../../../shared/money/coins/nano/nano-driver.ts'
+import { withSigning } from '../../support/signing.ts'
 
 /** Open invoices in the database. */
 const OPEN = 50_000
@@ -240,7 +241,7 @@ async function benchSettlement(
   socket.send(JSON.stringify({ action: 'subscribe', topic: 'confirmation', ack: true }))
   await subscribed
   socket.addEventListener('message', () => heardAt.push(Date.now()))
-  const pool = startPool(ctx, ['watch-nano'])
+  const pool = startPool(withSigning(ctx), ['watch-nano'])
   const [settledMs, heardMs]: [number[], number[]] = [[], []]
   try {
     await sleep(POLL_SECONDS * SECOND_MS) // the first round and the subscription

@@ -36,7 +36,7 @@ export const LEDGER_MISHAPS: readonly Mishap[] = [
     name: 'the last backup is too old',
     kinds: ['backup_old'],
     cause: ({ ctx }) =>
-      ctx.watch.noteBackup({ at: Math.floor(Date.now() / 1000) - 200_000, by: 'operator backup' }),
+      ctx.operation.watch.noteBackup({ at: Math.floor(Date.now() / 1000) - 200_000, by: 'operator backup' }),
     remedy: { placeholders: { DIR: BACKUP } },
     cleanUp: () => fs.rmSync(BACKUP, { recursive: true }),
   },

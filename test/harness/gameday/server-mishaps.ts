@@ -66,7 +66,7 @@ export const SERVER_MISHAPS: readonly Mishap[] = [
     async cause(network) {
       const now = Math.floor(Date.now() / 1000)
       const free = (await network.ctx.database.freeDiskBytes()) ?? 0
-      await network.ctx.watch.noteDisk({ at: now - 7_200, free })
+      await network.ctx.operation.watch.noteDisk({ at: now - 7_200, free })
       fillDisk(mongoDisk(network), free - 0.02 * GB)
     },
     remedy: { act: makeRoom },

@@ -1,11 +1,10 @@
 import type { Connection } from 'mongoose'
 import { createLogTree, edgeTiles, type LogTree } from '../../../../shared/crypto/log-tree.ts'
 import { HASH_BYTES } from '../../../../shared/crypto/merkle.ts'
-import { createKeyTreeReader } from '../../../../shared/ledger/agent-keys.ts'
 import { computeLeaves, type EntryRecord } from '../../../../shared/ledger/entry.ts'
 import { createEntryTree } from '../../../../shared/ledger/entry-tree.ts'
 import { createEntryStore } from '../../../../shared/ledger/entry-store.ts'
-import { createLogStore } from '../../../../shared/ledger/log-store.ts'
+import { createMerkleLogStore } from '../../../../shared/ledger/merkle-log-store.ts'
 import type { PendingEntry } from '../../../../shared/ledger/pending.ts'
 import { makeSeal } from '../../../../shared/ledger/sealer.ts'
 import type { SealRecord } from '../../../../shared/ledger/seal.ts'
@@ -80,13 +79,11 @@ export const logScenario: Scenario = {
 }
 
 function openStores(connection: Connection) {
-  const entries = createEntryStore(connection)
   return {
-    entries,
+    entries: createEntryStore(connection),
     seals: createSealStore(connection),
-    logTiles: createLogStore(connection),
+    merkleLog: createMerkleLogStore(connection),
     posts: createPostStore(connection, PATIENCE_MS),
-    readKeyTree: createKeyTreeReader(entries),
   }
 }
 

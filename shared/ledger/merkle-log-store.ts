@@ -3,6 +3,7 @@ import { edgeTiles, logRootFromTiles } from '../crypto/log-tree.ts'
 import { HASH_BYTES, type Tile } from '../crypto/merkle.ts'
 import { MAJORITY } from '../platform/database.ts'
 import { rawOf } from '../platform/records.ts'
+import { createCosignatureStore } from './cosignature-store.ts'
 
 export type TilePlace = Pick<Tile, 'level' | 'index'>
 
@@ -26,8 +27,8 @@ const tileSchema = new Schema<LogTileRecord>(
 
 const DUPLICATE_KEY = 11_000
 
-/** Creates the store of the tiles of the log's tree. */
-export function createLogStore(connection: Connection) {
+/** Creates the store of the log: the tiles of its tree, and the cosignatures of its checkpoints. */
+export function createMerkleLogStore(connection: Connection) {
   const tiles = connection.model<LogTileRecord>('LogTile', tileSchema)
   const rawTiles = () => rawOf<LogTileRecord>(tiles)
 
@@ -36,6 +37,7 @@ export function createLogStore(connection: Connection) {
 
   return {
     models: { tiles },
+    cosignatures: createCosignatureStore(connection),
     /**
      * Stores each given tile unless the stored one is as wide or wider, so that a late writer doesn't take
      * back what another has added.
@@ -100,7 +102,7 @@ export function createLogStore(connection: Connection) {
   }
 }
 
-export type LogStore = ReturnType<typeof createLogStore>
+export type MerkleLogStore = ReturnType<typeof createMerkleLogStore>
 
 const tileId = ({ level, index }: TilePlace): string => `${level}/${index}`
 
