@@ -18,7 +18,6 @@ await runUntilStopped('api', async (stopping, allowMs) => {
   const config = readConfig(process.env, 'api')
   allowMs(config.drainMs)
   const log = createLog('api', config.logLevel)
-  for (const notice of config.notices) log.warn(notice)
   const tracer = await startTracing(process.env, 'api')
   const ctx = openContext(config, log)
   const metrics =

@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import { listSecretFiles, readConfig } from '../shared/platform/config.ts'
 import { forkWarning } from '../shared/ledger/outsider.ts'
+import { checkLedgerOrigin } from '../shared/ledger/checkpoint.ts'
 import { startMetricsServer, watchHealth } from '../shared/platform/health.ts'
 import { createLog } from '../shared/platform/log.ts'
 import { startTracing } from '../shared/platform/start-tracing.ts'
@@ -20,9 +21,9 @@ await runUntilStopped('workers', async (stopping) => {
   const names = parseQueues()
   const config = { ...readConfig(process.env, 'workers'), secretFiles: listSecretFiles(process.env) }
   requireKeys(config)
+  checkLedgerOrigin(config)
   const served = servedQueues(config, names)
   const log = createLog('workers', config.logLevel)
-  for (const notice of config.notices) log.warn(notice)
   const tracer = await startTracing(process.env, 'workers')
   const ctx = openWorkerContext(config, log, { databaseTimeoutMs: DATABASE_PATIENCE_MS })
   const health = watchHealth(ctx, stopping, true)

@@ -1,4 +1,5 @@
 import type { Config } from '../platform/config.ts'
+import { StartError } from '../platform/process.ts'
 import { keyFromHex } from '../crypto/ed25519.ts'
 import {
   formatCheckpoint,
@@ -12,7 +13,8 @@ import {
 } from '../crypto/note.ts'
 import type { LogState } from './log.ts'
 import type { SealRecord } from './seal.ts'
-import type { Remembered } from './seal-memory.ts'
+import { readMemory, type Remembered } from './seal-memory.ts'
+import { SigningStopped } from './signing-refusals.ts'
 
 /*
  * A checkpoint is what the log's key states about the log at a size (C2SP tlog-checkpoint). It is signed in
@@ -31,14 +33,45 @@ export interface SealNote {
 }
 
 /**
- * Returns the log's name, which it keeps for ever: the one that was signed before, by the seal memory or the
- * last signed seal. A new log is named by host and path of BASE_URL.
+ * Returns the log's name: the one that was signed before, by the seal memory or the last signed seal, else
+ * LEDGER_ORIGIN, else host and path of BASE_URL.
+ *
+ * @throws SigningStopped if LEDGER_ORIGIN is set and another name was signed before
  */
-export const originOf = (
-  { baseUrl }: Pick<Config, 'baseUrl'>,
-  remembered: Pick<Remembered, 'origin'>,
+export function originOf(
+  config: Pick<Config, 'ledgerOrigin' | 'baseUrl'>,
+  remembered: Pick<Remembered, 'origin'> | undefined,
   last: Partial<SealNote> | undefined,
-): string => remembered.origin ?? last?.origin ?? baseUrl.replace(/^\w+:\/\//, '').replaceAll('+', '%2B')
+): string {
+  const used = remembered?.origin ?? last?.origin
+  if (used !== undefined && config.ledgerOrigin !== undefined && config.ledgerOrigin !== used)
+    throw new SigningStopped(
+      'other_log_name',
+      `LEDGER_ORIGIN is ${config.ledgerOrigin}, and checkpoints were signed for the log ${used}: a log keeps its name for ever`,
+    )
+  return used ?? config.ledgerOrigin ?? config.baseUrl.replace(/^\w+:\/\//, '').replaceAll('+', '%2B')
+}
+
+/**
+ * Checks LEDGER_ORIGIN at the start, so that a wrong setting is found before the next seal. Without a seal
+ * memory on this host, or with a damaged one, nothing is checked.
+ *
+ * @throws StartError if LEDGER_ORIGIN is another name than this host has signed for
+ */
+export function checkLedgerOrigin(config: Pick<Config, 'ledgerOrigin' | 'baseUrl' | 'secrets'>): void {
+  const { sealMemoryFile } = config.secrets
+  let remembered
+  try {
+    remembered = sealMemoryFile === undefined ? undefined : readMemory(sealMemoryFile)
+  } catch {
+    return // the memory is damaged: the signer says so at each seal
+  }
+  try {
+    originOf(config, remembered, undefined)
+  } catch (error) {
+    throw new StartError((error as Error).message)
+  }
+}
 
 /** The text of a checkpoint (C2SP tlog-checkpoint). @param origin the log's name */
 const checkpointText = (origin: string, { size, root }: LogState): string =>

@@ -50,13 +50,13 @@ interface Conflict {
   isProven: boolean
 }
 
-/** A conflict without a proof counts if so many speak of one, and more than half of WITNESSES. */
+/** A conflict without a proof counts if so many speak of one, and WITNESS_QUORUM of them. */
 const MIN_CLAIMS = 2
 
 /**
  * Which conflict forbids to sign: one that is proven, or any if enough speak of one. Undefined if none does.
  *
- * @param quorum more than half of WITNESSES
+ * @param quorum WITNESS_QUORUM
  */
 export function findForbidding(recollections: readonly Recollection[], quorum: number): Conflict | undefined {
   const conflicts = recollections.filter((recollection) => recollection.kind === 'conflict')
@@ -74,7 +74,7 @@ export interface Asked {
  * Asks those who have not agreed since the start what they remember. Nobody is asked while a required one is
  * in its pause after a failure.
  *
- * @param quorum more than half of WITNESSES
+ * @param quorum WITNESS_QUORUM
  * @throws SigningStopped if a required one doesn't answer, or if one proves, or enough of them say, that they
  *   remember what isn't here
  */

@@ -64,6 +64,7 @@ export const SIGNING_REFUSALS = {
   },
   /** Memory, key and database are not those that were in use: this may be a second signature for a seq. */
   memory_differs: { ends: 'stops', remedy: GO_BACK_OR_ADOPT },
+  other_log_name: { ends: 'stops', remedy: 'Take LEDGER_ORIGIN back, or out.' },
   /** Among the seals of the database one is missing, or a signed one follows an unsigned one. */
   out_of_order: { ends: 'stops', remedy: GO_BACK_OR_ADOPT },
   peer_remembers_more: { ends: 'stops', remedy: GO_BACK_OR_ADOPT },

@@ -27,6 +27,7 @@ const MUST_AGREE: Readonly<Record<string, (config: Config) => unknown>> = {
   MIN_PAYOUT_XNO: ({ minPayout }) => minPayout.xno,
   MIN_PAYOUT_XMR: ({ minPayout }) => minPayout.xmr,
   MAX_FEE_XMR: ({ maxFeeXmr }) => maxFeeXmr,
+  LEDGER_ORIGIN: ({ ledgerOrigin }) => ledgerOrigin,
   SEAL_INTERVAL_SECONDS: ({ sealIntervalMs }) => sealIntervalMs,
 }
 

@@ -120,7 +120,7 @@ async function findUnnumbered(ctx: LedgerFindingsContext): Promise<Finding | und
 }
 
 /**
- * Checks whether more than half of WITNESSES have cosigned the newest checkpoint, or the newest one that they
+ * Checks whether WITNESS_QUORUM of WITNESSES have cosigned the newest checkpoint, or the newest one that they
  * have had time for. Nothing waits for cosignatures.
  *
  * @returns undefined if they have, if the quorum is 0, or if there is no checkpoint yet
@@ -146,7 +146,7 @@ async function findUnwitnessed(ctx: LedgerFindingsContext): Promise<Finding | un
   return {
     kind: 'log_unwitnessed',
     since: due.at,
-    what: `${cosigned.size} of the ${quorum} witnesses that are needed have cosigned the checkpoint of ${checkpoint.size} entries`,
+    what: `${cosigned.size} of the ${quorum} witnesses that WITNESS_QUORUM asks for have cosigned the checkpoint of ${checkpoint.size} entries`,
     why: `without a cosignature: ${missing.join(', ')}`,
     command: `npm run workers -- --queues cosign   # with WITNESSES; then ask those who run the witnesses`,
   }

@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 import { MAX_DRAIN_SECONDS, REQUEST_TIMEOUT_MS, TIME_TO_ANSWER_MS } from './limits.ts'
-import { NOTE_KEY, parseVkey } from '../crypto/note.ts'
+import { isNoteName, NOTE_KEY, parseVkey } from '../crypto/note.ts'
 import { parseNanoAddress } from '../crypto/nano-address.ts'
 import { parseRedisUrl, REDIS_URL_FORM } from './redis-url.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from './time.ts'
@@ -68,9 +68,13 @@ const VARIABLES = {
   SEAL_PEERS: z
     .string()
     .refine(areBaseUrls, 'expected comma-separated base URLs that begin with http:// or https://'),
+  LEDGER_ORIGIN: z
+    .string()
+    .refine(isNoteName, 'expected a name without spaces and plus signs, such as agents.example.org/ledger'),
   WITNESSES: z
     .string()
     .refine(areWitnesses, 'expected comma-separated VKEY@URL, each vkey that of a cosigner (type 04)'),
+  WITNESS_QUORUM: number('a whole number from 0 to 15', { max: 15, whole: true }),
   SEAL_INTERVAL_SECONDS: positive('seconds', 86_400),
   SWEEP_SECONDS: positive('seconds', 3_600),
   CHALLENGE_SECRET: z
@@ -130,13 +134,6 @@ export const VARIABLE_NAMES = Object.keys(VARIABLES) as VariableName[]
 export const REMOVED: Readonly<Record<string, string>> = {
   OPERATOR_HOSTS: "name the hosts of the operator's port in ALLOWED_HOSTS, beside those of the API",
   METRICS_HOST: 'OPERATOR_HOST is the address of the port for metrics too',
-}
-
-/** Variables of earlier versions that have no effect any more, each with the rule in its place. A start says so. */
-export const WITHOUT_EFFECT: Readonly<Record<string, string>> = {
-  LEDGER_ORIGIN:
-    'a log keeps the name that was signed first, and a new one is named by host and path of BASE_URL',
-  WITNESS_QUORUM: 'more than half of WITNESSES have to cosign a checkpoint',
 }
 
 type Read = { [Name in VariableName]?: z.output<(typeof VARIABLES)[Name]> }
@@ -223,16 +220,15 @@ export function readFileVariables(
 /** Whether a part may read a variable: those of SECRETS are only for the parts named there. */
 export const mayRead = (name: VariableName, part: Part): boolean => SECRETS[name]?.includes(part) ?? true
 
-export type Config = ReturnType<typeof readConfig>
+export type Config = ReturnType<typeof toConfig>
 
 /**
  * Reads and checks the settings of one part from the environment; secrets that the part may not read are left
  * out. Nothing else reads the environment. An empty variable counts as absent.
  *
- * @returns also `notices`, sentences to log at the start
  * @throws ConfigError listing every wrong or missing setting at once
  */
-export function readConfig(environment: NodeJS.ProcessEnv, part: Part) {
+export function readConfig(environment: NodeJS.ProcessEnv, part: Part): Config {
   const { env, problems, unread } = readFileVariables(environment, part)
   for (const [name, instead] of Object.entries(REMOVED))
     if (env[name]) problems.push(`${name} is a setting no longer: ${instead}`)
@@ -246,14 +242,13 @@ export function readConfig(environment: NodeJS.ProcessEnv, part: Part) {
     }
     const result = VARIABLES[name].safeParse(text)
     if (!result.success) problems.push(`${name}: ${result.error.issues[0]?.message ?? 'not usable'}`)
+    else if (name === 'WITNESS_QUORUM' && Number(result.data) > parseWitnesses(read['WITNESSES']).length)
+      problems.push('WITNESS_QUORUM: expected at most the number of WITNESSES')
     else read[name] = result.data
   }
   if (problems.length > 0) throw new ConfigError(problems)
   for (const name of VARIABLE_NAMES) if (!mayRead(name, part)) delete read[name]
-  const notices = Object.entries(WITHOUT_EFFECT)
-    .filter(([name]) => env[name])
-    .map(([name, rule]) => `${name} is no longer a setting: ${rule}`)
-  return { ...toConfig(read), notices }
+  return toConfig(read)
 }
 
 /**
@@ -291,7 +286,6 @@ function toConfig(read: Read) {
   const host = read.HOST ?? '127.0.0.1'
   const apiPort = read.PORT ?? 3_000
   const dataDir = path.resolve(read.DATA_DIR ?? '.data')
-  const witnesses = parseWitnesses(read.WITNESSES)
   const requestMs = read.REQUEST_SECONDS === undefined ? REQUEST_TIMEOUT_MS : read.REQUEST_SECONDS * SECOND_MS
   return {
     port: apiPort,
@@ -303,10 +297,12 @@ function toConfig(read: Read) {
     sealPeers: (read.SEAL_PEERS ?? '')
       .split(',')
       .flatMap((url) => (url.trim() === '' ? [] : [url.trim().replace(/\/+$/, '')])),
+    /** The name of the log, if it is set. */
+    ledgerOrigin: read.LEDGER_ORIGIN,
     /** Witnesses from outside, to whom each checkpoint is offered. */
-    witnesses,
-    /** How many of them have to cosign a checkpoint before the operator is content: more than half. */
-    witnessQuorum: witnesses.length === 0 ? 0 : Math.floor(witnesses.length / 2) + 1,
+    witnesses: parseWitnesses(read.WITNESSES),
+    /** How many of them have to cosign a checkpoint before the operator is content. */
+    witnessQuorum: read.WITNESS_QUORUM ?? 0,
     /** The names that requests to the API may name in `Host`; undefined if any will do. */
     allowedHosts: read.ALLOWED_HOSTS,
     /** The names by which a browser may call the operator's port. */

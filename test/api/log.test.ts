@@ -39,7 +39,6 @@ import { writePosts } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { canRunPythonVerifier } from '../support/run-verifier.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
-import { nameLog } from '../support/signing.ts'
 
 const python = canRunPythonVerifier() ? startPythonVerifier() : undefined
 afterAll(() => python?.stop())
@@ -73,11 +72,11 @@ beforeAll(async () => {
   folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-log-'))
   const keyFile = path.join(folder, 'seal-key')
   ensureSealKey(keyFile)
-  nameLog(path.join(folder, 'seal-memory'), 'agents.example/ledger')
   service = await startService({
     env: {
       SEAL_KEY_FILE: keyFile,
       SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
+      LEDGER_ORIGIN: 'agents.example/ledger',
     },
   })
   expect((await service.call('GET', '/checkpoint')).json).toMatchObject({ error: 'no_such_seal' })

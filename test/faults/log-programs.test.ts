@@ -33,7 +33,6 @@ import {
 } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
-import { nameLog } from '../support/signing.ts'
 
 const run = promisify(execFile)
 const ORIGIN = 'agents.example/ledger'
@@ -66,11 +65,11 @@ beforeAll(async () => {
   await run('go', ['build', '-o', binary, '.'], { cwd: PROGRAM })
   const keyFile = path.join(folder, 'seal-key')
   ensureSealKey(keyFile)
-  nameLog(path.join(folder, 'seal-memory'), ORIGIN)
   service = await startService({
     env: {
       SEAL_KEY_FILE: keyFile,
       SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
+      LEDGER_ORIGIN: ORIGIN,
     },
   })
   alice = await service.register()
@@ -120,8 +119,7 @@ describe("other people's witnesses", () => {
   let secret: Uint8Array
   const closing: (() => Promise<void>)[] = []
   beforeAll(async () => {
-    ledger = await openLedger()
-    nameLog(ledger.memoryFile, ORIGIN)
+    ledger = await openLedger({ env: { LEDGER_ORIGIN: ORIGIN } })
     secret = readSealKey(ledger.keyFile) ?? new Uint8Array(32)
     const log = { name: ORIGIN, type: NOTE_KEY.signer, publicKey: ed25519PublicKey(secret) }
     closing.push(ledger.stop)

@@ -2,7 +2,9 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { VARIABLE_NAMES, type VariableName } from '../../shared/platform/config.ts'
+import { readConfig, VARIABLE_NAMES, type VariableName } from '../../shared/platform/config.ts'
+import { checkLedgerOrigin } from '../../shared/ledger/checkpoint.ts'
+import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { FULL, sampled } from '../support/full.ts'
 import { startProcess } from '../support/processes.ts'
 import { REQUIRED, VALUES } from '../support/settings.ts'
@@ -94,5 +96,21 @@ describe('a process that lacks what it cannot do without', () => {
     expect(await started.ended).toBe(1)
     expect(started.logged()).toContain(`${token} is not set`)
     expect(started.logged()).toContain(remedy)
+  })
+
+  it('is refused a name of the log other than the one that was signed for', () => {
+    const [keyFile, memoryFile] = [path.join(folder, 'seal-key'), path.join(folder, 'seal-memory')]
+    ensureSealKey(keyFile, memoryFile)
+    const memory = JSON.parse(fs.readFileSync(memoryFile, 'utf8')) as object
+    fs.writeFileSync(memoryFile, JSON.stringify({ ...memory, origin: 'agents.example/ledger' }))
+    const env = {
+      ...REQUIRED,
+      SEAL_KEY_FILE: keyFile,
+      SEAL_MEMORY_FILE: memoryFile,
+      LEDGER_ORIGIN: 'other.example',
+    }
+    expect(() => checkLedgerOrigin(readConfig(env, 'workers'))).toThrow(
+      'LEDGER_ORIGIN is other.example, and checkpoints were signed for the log agents.example/ledger',
+    )
   })
 })

@@ -59,12 +59,14 @@ export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> 
     right: ['https://mirror.example', 'http://127.0.0.1:3000/, https://b.example/agents'],
     wrong: ['mirror.example', 'https://a,b', 'ftp://a', 'https://'],
   },
+  LEDGER_ORIGIN: { right: ['agents.example.org/ledger'], wrong: ['two words', 'a+b'] },
   WITNESSES: {
     right: [
       'witness.example/w1+05a4155f+BAEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEB@https://witness.example',
     ],
     wrong: ['https://witness.example', 'w@https://witness.example'],
   },
+  WITNESS_QUORUM: { right: ['0'], wrong: ['16', '1', 'all', '-1'] },
   SEAL_INTERVAL_SECONDS: { right: ['600', '0.5'], wrong: ['0', '-600', '86401', '10m'] },
   SWEEP_SECONDS: { right: ['15'], wrong: ['0', '3601', 'often'] },
   CHALLENGE_SECRET: {

@@ -6,7 +6,6 @@ import {
   ConfigError,
   readConfig,
   REMOVED,
-  WITHOUT_EFFECT,
   SECRETS,
   VARIABLE_NAMES,
   type Part,
@@ -80,15 +79,6 @@ describe('readConfig', () => {
     expect(
       VARIABLE_NAMES.some((known) => problem?.includes(`${known} `) || problem?.includes(`${known},`)),
     ).toBe(true)
-  })
-
-  it.each(Object.keys(WITHOUT_EFFECT))('says of %s that it is no longer a setting, and starts', (name) => {
-    expect(VARIABLE_NAMES).not.toContain(name)
-    expect(readConfig({ ...REQUIRED, [name]: '' }, 'workers').notices).toEqual([])
-    const [notice, ...others] = readConfig({ ...REQUIRED, [name]: 'marked' }, 'workers').notices
-    expect(others).toEqual([])
-    expect(notice).toMatch(new RegExp(`^${name} is no longer a setting: `))
-    expect(notice).not.toContain('marked')
   })
 
   it('hands a secret to no part but those that are named for it', () => {
@@ -203,18 +193,6 @@ describe('readConfig', () => {
       minPayout: { xno: '0.01', xmr: '0.001' },
       minFreeDiskBytes: 500_000_000,
     })
-  })
-
-  it.each([
-    [0, 0],
-    [1, 1],
-    [2, 2],
-    [3, 2],
-    [4, 3],
-  ])('of %i witnesses, asks for the cosignatures of %i', (count, quorum) => {
-    const [witness = ''] = VALUES.WITNESSES.right
-    const WITNESSES = Array.from({ length: count }, () => witness).join(',')
-    expect(readConfig({ WITNESSES }, 'start').witnessQuorum).toBe(quorum)
   })
 
   it('says where it is reached by default, whatever it listens on', () => {

@@ -15,7 +15,7 @@ import {
   transferTable,
   workTable,
 } from '../../scripts/docs/write-docs.ts'
-import { FILE_VARIABLES, REMOVED, VARIABLE_NAMES, WITHOUT_EFFECT } from '../../shared/platform/config.ts'
+import { FILE_VARIABLES, REMOVED, VARIABLE_NAMES } from '../../shared/platform/config.ts'
 import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
@@ -159,9 +159,7 @@ describe('the docs', () => {
     )
     expect(settings.length).toBeGreaterThan(60)
     const isKnown = ({ file, word }: (typeof words)[number]) =>
-      variables.has(word) ||
-      OTHER_VARIABLES.has(word) ||
-      (file === 'CHANGELOG.md' && (word in REMOVED || word in WITHOUT_EFFECT))
+      variables.has(word) || OTHER_VARIABLES.has(word) || (file === 'CHANGELOG.md' && word in REMOVED)
     expect(settings.filter((one) => !isKnown(one))).toEqual([])
     // A coin's queue, or a verb and what it acts on.
     const queued = words.filter(({ word }) =>

@@ -213,11 +213,11 @@ describe('of what others remember, signing is forbidden by', () => {
 
 describe('a refusal to sign', () => {
   it('says what is wrong, then its remedy, and is named', () => {
-    const error = new SigningStopped('no_memory', 'it is another', { more: 'It was x.', cause: 'y' })
+    const error = new SigningStopped('other_log_name', 'it is another', { more: 'It was x.', cause: 'y' })
     expect(error).toBeInstanceOf(SealError)
     expect(error).toMatchObject({
-      message: `it is another. ${SIGNING_REFUSALS.no_memory.remedy} It was x.`,
-      because: 'no_memory',
+      message: `it is another. ${SIGNING_REFUSALS.other_log_name.remedy} It was x.`,
+      because: 'other_log_name',
       cause: 'y',
     })
     expect(new SigningStopped('date_ahead', 'it is').message).toBe(

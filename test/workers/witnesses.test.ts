@@ -31,7 +31,6 @@ import {
 } from '../support/ledger.ts'
 import { startWitness } from '../harness/testbed/witness.ts'
 import { startWorkersProcess } from '../support/processes.ts'
-import { nameLog } from '../support/signing.ts'
 
 const ORIGIN = 'agents.example/ledger'
 const closing: (() => Promise<void>)[] = []
@@ -44,8 +43,9 @@ async function openWitnessed(): Promise<{
   witness: Awaited<ReturnType<typeof startWitness>>
 }> {
   const witness = await startWitness('witness.example/w1')
-  const ledger = await openLedger({ env: { WITNESSES: witness.setting } })
-  nameLog(ledger.memoryFile, ORIGIN)
+  const ledger = await openLedger({
+    env: { WITNESSES: witness.setting, WITNESS_QUORUM: '1', LEDGER_ORIGIN: ORIGIN },
+  })
   const secret = readSealKey(ledger.keyFile) ?? new Uint8Array(32)
   witness.trust({ name: ORIGIN, type: NOTE_KEY.signer, publicKey: ed25519PublicKey(secret) })
   closing.push(witness.stop, ledger.stop)
@@ -81,7 +81,7 @@ describe('witnesses from outside', () => {
     expect(await anomalies(ledger)).toBe('0')
   })
 
-  it('are missed by the operator unless more than half of them have cosigned, and hold up nothing', async () => {
+  it('are missed by the operator if fewer than WITNESS_QUORUM have cosigned, and hold up nothing', async () => {
     const { ledger } = await openWitnessed()
     const missed = async () =>
       (await ledgerFindings.read(ledger.ctx)).flatMap((finding) =>
@@ -139,8 +139,7 @@ describe('witnesses from outside', () => {
       }),
     )
     const settings = (count: number) => [honest.setting, ...liars.slice(0, count)].join(',')
-    const ledger = await openLedger({ env: { WITNESSES: settings(1) } })
-    nameLog(ledger.memoryFile, ORIGIN)
+    const ledger = await openLedger({ env: { WITNESSES: settings(1), LEDGER_ORIGIN: ORIGIN } })
     closing.push(honest.stop, ledger.stop)
     const secret = readSealKey(ledger.keyFile) ?? new Uint8Array(32)
     honest.trust({ name: ORIGIN, type: NOTE_KEY.signer, publicKey: ed25519PublicKey(secret) })
@@ -185,7 +184,7 @@ describe('witnesses from outside', () => {
     'are missed by a signer that starts without them and without peers, and it says so in one line',
     async () => {
       const alone = 'nobody outside this host remembers what was signed'
-      const ledger = await openLedger()
+      const ledger = await openLedger({ env: { LEDGER_ORIGIN: ORIGIN } })
       closing.push(ledger.stop)
       for (const [settings, lines] of [
         [{}, 1],
@@ -210,8 +209,7 @@ describe('witnesses from outside', () => {
     // At the one's address answers another of the same name.
     const [vkey] = named.setting.split('@http')
     const [, address] = another.setting.split('@http')
-    const ledger = await openLedger({ env: { WITNESSES: `${vkey}@http${address}` } })
-    nameLog(ledger.memoryFile, ORIGIN)
+    const ledger = await openLedger({ env: { WITNESSES: `${vkey}@http${address}`, LEDGER_ORIGIN: ORIGIN } })
     closing.push(named.stop, another.stop, ledger.stop)
     const publicKey = ed25519PublicKey(readSealKey(ledger.keyFile) ?? new Uint8Array(32))
     another.trust({ name: ORIGIN, type: NOTE_KEY.signer, publicKey })

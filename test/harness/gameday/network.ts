@@ -16,8 +16,7 @@ import { ask, newAgent, newWorld, registerWithPass, type Agent, type World } fro
 import { buyDay } from '../world/coin-actions.ts'
 import { runOperatorJson, type Operated } from '../world/operate.ts'
 
-/** The log of a network without BASE_URL. */
-const ORIGIN = '127.0.0.1:3000'
+export const ORIGIN = 'gameday.example/log'
 /** How long `status` waits for each server: a busy machine needs more than its default of a second. */
 const STATUS_WAIT_SECONDS = '4'
 

@@ -4,7 +4,7 @@ import { INSIDE } from '../auditor/checks.ts'
 import { gatherRecords } from '../auditor/seen.ts'
 import { run, type RunResult } from '../run.ts'
 import { startWitness } from '../testbed/witness.ts'
-import { openGameday, queuesByPool } from './network.ts'
+import { openGameday, ORIGIN, queuesByPool } from './network.ts'
 import { play, type Mishap, type Played } from './play.ts'
 
 /**
@@ -27,6 +27,8 @@ export async function runGameday(
     XNO_USD: '',
     RATE_SOURCES: ['127.0.0.1', 'localhost'].map((host) => `xno=http://${host}:${port}/#price`).join(','),
     WITNESSES: witness.setting,
+    WITNESS_QUORUM: '1',
+    LEDGER_ORIGIN: ORIGIN,
     MIN_FREE_DISK_GB: '0.02',
     ACCEPT_HOURS: '1',
     PAY_BY_MINUTES: '60',
