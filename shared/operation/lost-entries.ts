@@ -49,7 +49,7 @@ const RULES: readonly Rule[] = [
   {
     collection: 'payments',
     step: 'payment',
-    filter: { state: 'settled' },
+    filter: { state: 'settled', invoice_id: { $exists: true } },
     remake: (payment: PaymentRecord) => paymentEntry(payment, payment.settled_at ?? payment.first_seen_at),
   },
 ]
