@@ -2,7 +2,7 @@ import { usageError } from '../../client/command/command-error.ts'
 import { formatTime } from '../../client/command/format.ts'
 import { flagOption } from '../../client/command/verb.ts'
 import type { Context } from '../../shared/context.ts'
-import { giveUnassigned, returnUnassigned, undoReturn } from '../../shared/money/arrivals.ts'
+import { giveUnassigned, keepUnassigned, returnUnassigned, undoReturn } from '../../shared/money/arrivals.ts'
 import type { ArrivalRecord } from '../../shared/money/invoice.ts'
 import { TREASURY_INDEX, type PayoutRecord } from '../../shared/money/payout.ts'
 import { formatAmountOf, showDone } from './output.ts'
@@ -14,22 +14,24 @@ export const unassignedVerbs: readonly OperatorVerb[] = [
     name: 'unassigned',
     words: ['[ACT]', '[TX]', '[TO]'],
     options: {
-      undo: flagOption('with return: it is not sent back, while nothing of it is signed'),
+      undo: flagOption('with return, while nothing of it is signed, or keep: take that back'),
       ...limitOption(),
     },
-    help: 'Money that came to an address of ours and belongs to no invoice; ACT is give (count what TX brought as a payment of the invoice TO) or return (send it to the address TO)',
+    help: 'Money that came to an address of ours and belongs to no invoice; ACT is give (count what TX brought as a payment of the invoice TO), return (send it to the address TO) or keep (it is what you put in)',
     changes: true,
     async run({ ctx, words: [act, tx, to], options: { undo, ...options }, dryRun }) {
       if (act === undefined) return listUnassigned(ctx, limitOf(options))
       const target = rehearseIf(dryRun, ctx)
       if (act === 'give' && tx !== undefined && to !== undefined && !undo) return give(target, tx, to, dryRun)
+      if (act === 'keep' && tx !== undefined && to === undefined)
+        return showKept(await keepUnassigned(target, tx, !undo), dryRun)
       if (act === 'return' && tx !== undefined && (to === undefined) === undo)
         return showReturn(
           to === undefined ? await undoReturn(target, tx) : await returnUnassigned(target, tx, to),
           dryRun,
         )
       throw usageError(
-        '"unassigned" takes give TX INVOICE_ID, return TX ADDRESS, return TX --undo, or no word.',
+        '"unassigned" takes give TX INVOICE_ID, return TX ADDRESS, keep TX, return or keep TX --undo, or no word.',
       )
     },
   }),
@@ -107,3 +109,17 @@ function showReturn(payout: PayoutRecord, dryRun: boolean): VerbOutput {
     isUndone ? undefined : 'It goes out like any payout; "payouts" shows how far it is.',
   )
 }
+
+/** Shows money that the operator keeps, or keeps no more. */
+const showKept = (arrival: ArrivalRecord, dryRun: boolean): VerbOutput =>
+  showDone(
+    {
+      payment_id: arrival._id,
+      currency: arrival.coin,
+      amount: formatAmountOf(arrival),
+      tx_hash: arrival.tx,
+      account: arrival.came_to ?? null,
+      ledger_entry: null,
+    },
+    dryRun,
+  )

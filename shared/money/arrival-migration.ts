@@ -1,5 +1,6 @@
-import type { Connection } from 'mongoose'
+import type { Collection, Connection } from 'mongoose'
 import { newSalt } from '../ledger/pending.ts'
+import { isDuplicateKey } from '../platform/database.ts'
 import { newId } from '../platform/ids.ts'
 import type { ArrivalRecord } from './invoice.ts'
 import { arrivalLine, type JournalLine } from './journal.ts'
@@ -9,6 +10,11 @@ import { newArrival } from './settlement.ts'
 /** Schema 1: money of no invoice was booked by the transfer that took it in, or by a line named after it. */
 type OldTransfer = TransferRecord & { brings: NonNullable<ArrivalRecord['came_to']>; brought_by: string }
 type OldPayment = ArrivalRecord & { taken_from?: ArrivalRecord['came_to'] }
+
+const insertOnce = (journal: Collection<JournalLine>, line: JournalLine) =>
+  journal.insertOne(line).catch((error: unknown) => {
+    if (!isDuplicateKey(error)) throw error
+  })
 
 /** Makes a record of all money that came in and that no invoice counts, for schema 2. It may be run again. */
 export async function recordOldArrivals(connection: Connection): Promise<void> {
@@ -40,8 +46,8 @@ export async function recordOldArrivals(connection: Connection): Promise<void> {
     const arrival = await record({ ...newArrival(place, at), ...(isSwept ? { swept_at: at } : {}) })
     if (arrival === undefined || state === 'confirmed') continue
     // Before, it was booked once the transfer was confirmed.
-    for (const { _id, ...line } of arrivalLine(arrival, 'arrived', at))
-      await journal.updateOne({ _id }, { $setOnInsert: line }, { upsert: true })
+    // Inserted, since whoever upgrades may change no line.
+    for (const line of arrivalLine(arrival, 'arrived', at)) await insertOnce(journal, line)
   }
   const deposits = journal.find({ _id: /^xmr\//, from: 'chain', to: { $in: ['operator', 'unassigned'] } })
   for await (const { _id, coin, to, amount_raw, at } of deposits) {

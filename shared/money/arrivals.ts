@@ -8,11 +8,11 @@ import { omitUndefined } from '../platform/omit-undefined.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 import { dustThreshold } from './coin.ts'
 import { isPayment, type ArrivalRecord, type PaymentRecord, type SeenPayment } from './invoice.ts'
-import { arrivalLine } from './journal.ts'
+import { arrivalLine, keptLine } from './journal.ts'
 import { isLateArrival } from './payment-rules.ts'
 import { requireAddress } from './payout-address.ts'
 import { newReturn, withdrawPayout } from './payout-service.ts'
-import { TREASURY_INDEX, type PayoutRecord } from './payout.ts'
+import type { PayoutRecord } from './payout.ts'
 import { newArrival, recordPayment, settleIn } from './settlement.ts'
 
 /*
@@ -24,7 +24,7 @@ type Found = Pick<SeenPayment, 'coin' | 'tx' | 'addressIndex' | 'amountRaw'>
 
 /**
  * Records confirmed money at an address of ours: as a payment if an invoice has that address, or else as money
- * of nobody or of the operator. Any number of workers may do so, repeatedly: it is booked once.
+ * of nobody, though it came to the treasury. Any number of workers may do so, repeatedly: it is booked once.
  *
  * @returns the id of its record; undefined if it is our own money, from another address of ours
  */
@@ -52,9 +52,8 @@ export function recordUnassigned(ctx: Context, found: Found): Promise<string | u
         throw new Overtaken(`payment ${onWord._id} has changed since it was read`)
       return onWord._id
     }
-    const came_to = addressIndex === TREASURY_INDEX ? 'operator' : 'unassigned'
-    const place = { coin, tx, address_index: addressIndex, amount_raw: String(amountRaw), came_to } as const
-    const arrival: ArrivalRecord = { ...ids, ...newArrival(place, at) }
+    const place = { coin, tx, address_index: addressIndex, amount_raw: String(amountRaw) }
+    const arrival: ArrivalRecord = { ...ids, ...newArrival({ ...place, came_to: 'unassigned' }, at) }
     await ctx.invoices.insertArrival(arrival, session)
     await ctx.journal.write(arrivalLine(arrival, 'arrived', at), session)
     return arrival._id
@@ -118,12 +117,32 @@ async function requireUnclaimed(ctx: Context, word: string, session: Session): P
 /** Checks that a transaction which pays one address alone isn't counted already, as by hand. @throws Refusal */
 async function requireNotCounted(ctx: Context, { coin, tx }: ArrivalRecord, session: Session): Promise<void> {
   if (!COIN_FACTS[coin].paysOneAddress) return
-  const [counted] = (await ctx.invoices.listArrivalsByTx(coin, [tx], session)).filter(isPayment)
+  const payments = (await ctx.invoices.listArrivalsByTx(coin, [tx], session)).filter(isPayment)
+  const counted = payments.find(({ reversed_at: at }) => at === undefined)
   if (counted !== undefined)
     throw new Refusal(
       'wrong_state',
       `It is counted as the payment ${counted._id} of the invoice ${counted.invoice_id}; "settle-invoice --undo" or "--lost" ends that.`,
     )
+}
+
+/**
+ * Makes what came to nobody the operator's own, or nobody's again: the operator says what he has put in.
+ *
+ * @param word the transaction that brought it, or the id of its record
+ * @throws Refusal `no_such_record`; `wrong_state` if it is so already
+ */
+export async function keepUnassigned(ctx: Context, word: string, isKept = true): Promise<ArrivalRecord> {
+  const stepId = newStepId()
+  const came_to = isKept ? 'operator' : 'unassigned'
+  return ctx.database.transaction(async (session) => {
+    const arrival = await requireUnclaimed(ctx, word, session)
+    if (arrival.came_to === came_to)
+      throw new Refusal('wrong_state', `It is ${isKept ? "the operator's" : "nobody's"} already.`)
+    await ctx.invoices.claimArrival(arrival, { came_to }, session)
+    await ctx.journal.write(keptLine(arrival, isKept, stepId, nowSeconds(ctx)), session)
+    return { ...arrival, came_to }
+  })
 }
 
 /**
@@ -140,7 +159,7 @@ export async function returnUnassigned(ctx: Context, word: string, text: string)
     const arrival = await requireUnclaimed(ctx, word, session)
     const { _id, coin, came_to } = arrival
     if (came_to === 'operator')
-      throw new Refusal('wrong_state', "It came to the treasury, and is the operator's.")
+      throw new Refusal('wrong_state', 'The operator keeps it; "unassigned keep TX --undo" ends that.')
     const address = await requireAddress(ctx, coin, text, 'ADDRESS')
     const amountRaw = BigInt(arrival.amount_raw)
     if (amountRaw < dustThreshold(coin)) throw isDust()

@@ -254,6 +254,7 @@ export function createInvoiceStore(connection: Connection) {
         { came_to: 'unassigned', ...UNCLAIMED },
         { fields: { pending: 0 }, sort: { _id: 1 }, limit },
       ),
+    sumUnassigned: () => sumByCoin(payments.model, { came_to: 'unassigned', ...UNCLAIMED }, 'amount_raw'),
     /** What is nobody's or the operator's, with an id or from a transaction. */
     listUnclaimed: (word: string, session?: Session) =>
       payments.all(
@@ -370,9 +371,10 @@ export function createInvoiceStore(connection: Connection) {
       if (!(await payments.change({ _id, ...canBeUndone() }, update, session)))
         throw new Overtaken(`payment ${_id} has changed since it was read`)
     },
-    /** Gives what came to nobody to an invoice or a payout. @throws Overtaken if it belongs to somebody by now */
-    async claimArrival({ _id }: ArrivalRecord, owner: Partial<ArrivalRecord>, session: Session) {
-      if (!(await payments.change({ _id, came_to: some, ...UNCLAIMED }, { $set: owner }, session)))
+    /** Gives what came to nobody an owner. @throws Overtaken if it has another than was read */
+    async claimArrival({ _id, came_to }: ArrivalRecord, owner: Partial<ArrivalRecord>, session: Session) {
+      const unclaimed = { _id, came_to: came_to ?? none, ...UNCLAIMED }
+      if (!(await payments.change(unclaimed, { $set: owner }, session)))
         throw new Overtaken(`the money ${_id} has been given since it was read`)
     },
     /** What this transaction brought, or has this id, and is being sent back. */

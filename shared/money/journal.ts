@@ -72,6 +72,21 @@ export function arrivalLine(
   return move(`${payment_id}/${step}`, 'chain', account, step === 'own' ? -amountRaw : amountRaw, about)
 }
 
+/** Makes the line of money that came to nobody and that the operator keeps, or keeps no more. */
+export function keptLine(
+  { _id: payment_id, coin, amount_raw: raw }: ArrivalRecord,
+  isKept: boolean,
+  stepId: string,
+  at: number,
+): JournalLine[] {
+  const amountRaw = isKept ? BigInt(raw) : -BigInt(raw)
+  return move(`${payment_id}/kept/${stepId}`, 'unassigned', 'operator', amountRaw, {
+    coin,
+    at,
+    ids: { payment_id },
+  })
+}
+
 /** Makes the line of a payment's step. `lost` and `restored`, which may happen again, end in an id. */
 export function paymentLine(
   payment: Received,

@@ -248,8 +248,9 @@ async function bookTransfer(
   }
   const at = nowSeconds(ctx)
   await ctx.journal.write(transferLines(transfer, own, at, step), session)
-  if (transfer.kind === 'receive' && transfer.account_index === TREASURY_INDEX)
-    await ctx.invoices.setSwept(transfer.payment_ids, at, session)
+  const { kind, account_index: index, payment_ids: arrived } = transfer
+  if (kind === 'receive' && index === TREASURY_INDEX && arrived.length > 0)
+    await ctx.invoices.setSwept(arrived, at, session)
 }
 
 /** Stores and books transfers that only the chain knew. @throws a duplicate-key error if one is on record */

@@ -39,9 +39,9 @@ const serialKey = (agentId: string): string => `payments ${agentId}`
 /**
  * Records a payment that was found on the chain or named by the operator. Any number of workers may report
  * the same payment, at any time and repeatedly: it counts once. First the payment is stored, unique by coin,
- * transaction and address; what is on record there as nobody's money stays so. Once it is confirmed, one transaction makes it `settled` and changes invoice,
- * pass, referral and ledger. A confirmed late payment stays `seen` until its invoice has expired and there is
- * a fresh rate: see settleWaiting().
+ * transaction and address; what is on record there as nobody's stays so. Once it is confirmed, one transaction
+ * makes it `settled` and changes invoice, pass, referral and ledger. A confirmed late payment stays `seen` until
+ * its invoice has expired and there is a fresh rate: see settleWaiting().
  *
  * @returns the invoice's id; undefined if no invoice has this address, or the amount is dust
  */

@@ -45,7 +45,8 @@ const RULES: readonly Rule[] = [
   { collection: 'announcements', step: 'announcement' },
   { collection: 'offers', step: 'offer' },
   { collection: 'orders', step: undefined },
-  { collection: 'payouts', step: undefined },
+  // What is sent back to nobody in particular has no entries.
+  { collection: 'payouts', step: undefined, filter: { arrival_id: { $exists: false } } },
   {
     collection: 'payments',
     step: 'payment',

@@ -7,7 +7,7 @@ import { findContentFaults } from '../../shared/operation/content-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { addToOwed, NOTHING_OWED } from '../../shared/ledger/solvency.ts'
-import { giveUnassigned, recordUnassigned } from '../../shared/money/arrivals.ts'
+import { giveUnassigned, keepUnassigned, recordUnassigned } from '../../shared/money/arrivals.ts'
 import { sumByCoin } from '../../shared/money/sum-raw.ts'
 import { markPaidByHand } from '../../shared/money/payout-service.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
@@ -210,19 +210,17 @@ describe('GET /market/solvency', () => {
     expect([now.xno.owed - sums.xno.owed, now.xmr.owed]).toEqual([5n * 10n ** 30n, 5n * 10n ** 12n])
   })
 
-  it.each([
-    ['unassigned', 9_999_999],
-    ['operator', 0],
-  ] as const)(
+  it.each(['unassigned', 'operator'] as const)(
     'counts what the operator gave an order out of %s money as received',
-    async (account, index) => {
+    async (account) => {
       const { ctx } = market
       const order = await market.order({ currency: 'xno' })
-      const arrival = { coin: 'xno', tx: newTx(), addressIndex: index, amountRaw: order.amountRaw } as const
+      const arrival = { coin: 'xno', tx: newTx(), addressIndex: 0, amountRaw: order.amountRaw } as const
       await recordUnassigned(ctx, arrival)
+      if (account === 'operator') await keepUnassigned(ctx, arrival.tx)
       await giveUnassigned(ctx, arrival.tx, order.invoiceId)
       expect((await ctx.orders.find(order.id))?.status).toBe('paid')
-      expect(await ctx.invoices.findArrival('xno', arrival.tx, index)).toMatchObject({
+      expect(await ctx.invoices.findArrival('xno', arrival.tx, 0)).toMatchObject({
         came_to: account,
         invoice_id: order.invoiceId,
       })

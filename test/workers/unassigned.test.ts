@@ -5,6 +5,8 @@ import { recordOldArrivals } from '../../shared/money/arrival-migration.ts'
 import { compareBooks } from '../../shared/money/books.ts'
 import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
 import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
+import { runChecks } from '../../shared/operation/check.ts'
+import { coinFindings } from '../../shared/operation/coin-findings.ts'
 import type { InvoiceRecord } from '../../shared/money/invoice.ts'
 import type { Account } from '../../shared/money/journal.ts'
 import { recordPayment } from '../../shared/money/settlement.ts'
@@ -94,7 +96,7 @@ describe('money that comes to an address of ours', () => {
     expect([await balance('unassigned'), await gap()]).toEqual([XNO, '0'])
   })
 
-  it('is a payment if an invoice has the address, and the operator’s if it is the treasury', async () => {
+  it('is a payment if an invoice has the address, and nobody’s if it is the treasury, as what a payee sends back', async () => {
     const invoice = await venue.invoice(1)
     const tx = venue.pay(invoice, DAY_RAW)
     await recordArrival(venue.ctx, foundAt(invoice, { amount: '1', tx }))
@@ -102,9 +104,9 @@ describe('money that comes to an address of ours', () => {
     await work()
     expect(await arrivals()).toMatchObject([
       { tx, invoice_id: invoice._id, state: 'settled' },
-      { came_to: 'operator', address_index: 0 },
+      { came_to: 'unassigned', address_index: 0 },
     ])
-    expect([await balance('operator'), await gap()]).toEqual([2n * XNO, '0'])
+    expect([await balance('unassigned'), await gap()]).toEqual([2n * XNO, '0'])
   })
 
   it.runIf(FULL)(
@@ -232,6 +234,8 @@ describe('unassigned', () => {
     await sendNano(venue.ctx)
     expect(venue.holds(payer).receivableRaw).toBe(XNO)
     expect([await balance('unassigned'), await balance('paid'), await gap()]).toEqual([0n, XNO, '0'])
+    for (const only of ['entries', 'money', 'books'] as const)
+      expect((await runChecks(venue.ctx, { mends: false, only }))[0]?.faults).toEqual([])
     expect(await operator('unassigned', 'return', tx, '--undo')).toMatchObject({ error: 'wrong_state' })
   })
 
@@ -250,12 +254,30 @@ describe('unassigned', () => {
     expect(venue.holds(payer).receivableRaw).toBe(XNO)
   })
 
-  it.runIf(FULL)('return refuses what came to the treasury, which is the operator’s', async () => {
+  it('keep makes it the operator’s, who then can’t send it back before he takes that back', async () => {
+    await gap()
     const tx = venue.pay(venue.wallet.treasury, XNO)
     await work()
-    expect(await operator('unassigned', 'return', tx, strangerAddress())).toMatchObject({
-      error: 'wrong_state',
+    const found = async () => (await coinFindings.read(venue.ctx)).flatMap((finding) => finding?.kind ?? [])
+    expect(await found()).toContain('money_unassigned')
+    expect(await operator('unassigned', 'keep', tx, '--dry-run')).toMatchObject({ exitCode: 0 })
+    expect(await operator('unassigned', 'keep', tx)).toMatchObject({ exitCode: 0, account: 'operator' })
+    expect([await balance('unassigned'), await balance('operator')]).toEqual([0n, XNO])
+    expect(await found()).not.toContain('money_unassigned')
+    for (const words of [
+      ['keep', tx],
+      ['return', tx, strangerAddress()],
+    ])
+      expect(await operator('unassigned', ...words)).toMatchObject({ error: 'wrong_state' })
+    expect(await operator('unassigned', 'keep', tx, '--undo')).toMatchObject({
+      exitCode: 0,
+      account: 'unassigned',
     })
+    expect([await balance('unassigned'), await gap()]).toEqual([XNO, '0'])
+    const payer = strangerAddress()
+    expect(await operator('unassigned', 'return', tx, payer)).toMatchObject({ exitCode: 0 })
+    await sendNano(venue.ctx)
+    expect(venue.holds(payer).receivableRaw).toBe(XNO)
   })
 })
 
@@ -274,7 +296,7 @@ describe('settle-invoice --lost', () => {
     await sendNano(venue.ctx)
     expect(venue.holds(order.payout_address).receivableRaw).toBe(0n)
     expect(await gap()).toBe(String(-10n * XNO))
-    return { order, paymentId, tx }
+    return { order, paymentId }
   }
 
   it('lets the venue bear a payment that never came: the seller is paid, and the gap is closed', async () => {
@@ -319,6 +341,29 @@ describe('settle-invoice --lost', () => {
     expect((await arrivals()).find(({ _id }) => _id === payment?._id)).not.toHaveProperty('reversed_at')
   })
 
+  it.runIf(FULL)(
+    'leaves to nobody what is found at another address after that, and it can be given',
+    async () => {
+      await gap()
+      const invoice = await venue.invoice(1)
+      const tx = venue.pay(await nobodysAddress(), DAY_RAW)
+      await byHand(invoice, tx)
+      const { pass_until_ms: until = 0 } = (await venue.ctx.agents.find(invoice.agent_id)) ?? {}
+      await venue.ctx.agents.movePassEnd(invoice.agent_id, until, until - 86_400_000, [])
+      const [payment] = await arrivals()
+      expect(await operator('settle-invoice', '--lost', payment?._id ?? '')).toMatchObject({ exitCode: 0 })
+      await work()
+      expect([await balance('unassigned'), await balance('lost'), await gap()]).toEqual([
+        DAY_RAW,
+        -DAY_RAW,
+        '0',
+      ])
+      const other = await venue.invoice(1)
+      expect(await operator('unassigned', 'give', tx, other._id)).toMatchObject({ exitCode: 0 })
+      expect([await balance('unassigned'), await gap()]).toEqual([0n, '0'])
+    },
+  )
+
   it('is refused while what the payment bought can be taken back, and for one that the chain has shown', async () => {
     await gap()
     const { order } = await venue.order()
@@ -346,8 +391,9 @@ describe('a database of schema 1', () => {
     await gap()
     const { ctx } = venue
     const [kept, given] = [await stray(XNO), await stray(2n * DAY_RAW, 1)]
-    venue.pay(venue.wallet.treasury, 3n * XNO)
+    const put = venue.pay(venue.wallet.treasury, 3n * XNO)
     await work()
+    await operator('unassigned', 'keep', put)
     const invoice = await venue.invoice(2)
     await operator('unassigned', 'give', given, invoice._id)
     const before = await ctx.journal.balances('xno')
@@ -371,7 +417,7 @@ describe('a database of schema 1', () => {
       expect.arrayContaining([
         [kept, 'unassigned'],
         [given, 'unassigned'],
-        [expect.any(String), 'operator'],
+        [put, 'operator'],
       ]),
     )
     expect(await arrivals()).toHaveLength(3)

@@ -125,12 +125,12 @@ const namesBlock = ({ tx }: ArrivalRecord): boolean => /^[0-9a-f]{64}$/.test(tx)
 
 /** Returns the next steps of an account; none if all its money is in the treasury. */
 async function nextForAccount(ctx: NanoContext, account: NanoAccount, state: NanoAccountState) {
-  const steps = await nextForArrivals(ctx, account, state)
+  let steps = await nextForArrivals(ctx, account, state)
   if (steps.length > 0) return steps
   const [address] = await ctx.coins.listAddresses('xno', [account.index])
   if (address?.unassigned === true && (await recordWaiting(ctx, account)))
-    return nextForArrivals(ctx, account, state)
-  return state.balanceRaw === 0n ? [] : [sweepStep(ctx, state, [])]
+    steps = await nextForArrivals(ctx, account, state)
+  return steps.length > 0 || state.balanceRaw === 0n ? steps : [sweepStep(ctx, state, [])]
 }
 
 /** Returns the next steps for what is on record at an account and not in the treasury; none if there is nothing. */
