@@ -26,6 +26,7 @@ import {
   type Migration,
 } from './platform/migrations.ts'
 import { createMessageStore, type MessageStore } from './messages/message-store.ts'
+import { recordOldArrivals } from './money/arrival-migration.ts'
 import { createCoinStore, type AddressGiver, type CoinStore } from './money/coin-store.ts'
 import { passPurpose } from './passes/pass-purchase.ts'
 import { createInvoiceStore, type InvoiceStore } from './money/invoice-store.ts'
@@ -100,6 +101,7 @@ export interface ContextOptions {
 /** The migrations of the database, in order; see migrations.ts. Version 1 is that of the first release. */
 const MIGRATIONS: readonly Migration[] = [
   { to: 1, what: 'the database begins', run: () => Promise.resolve() },
+  { to: 2, what: 'money that no invoice counts has records of its own', run: recordOldArrivals },
 ]
 
 /**

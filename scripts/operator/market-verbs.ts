@@ -316,7 +316,7 @@ async function checkTransaction(
   const { coin, _id } = payout
   const { paysOneAddress } = COIN_FACTS[coin]
   for (const other of COINS) {
-    const [payment] = await ctx.invoices.listPaymentsByTx(other, [tx])
+    const [payment] = await ctx.invoices.listArrivalsByTx(other, [tx])
     if (payment !== undefined) throw notPaidBy(`is on record as the payment ${payment._id}`)
   }
   const byHand = await Promise.all(COINS.map((other) => ctx.payouts.listPaidByHand(other, tx)))

@@ -7,12 +7,13 @@ import { COIN_FACTS } from '../../shared/money/coin-facts.ts'
 import type { FoundPay } from '../../shared/money/driver.ts'
 import {
   invoiceStatus,
+  isPayment,
   remainingRaw,
   type InvoiceRecord,
   type PaymentRecord,
 } from '../../shared/money/invoice.ts'
 import { requiredConfirmations } from '../../shared/money/invoice-service.ts'
-import { noteShown, recordPayment, undoPayment } from '../../shared/money/settlement.ts'
+import { givePaymentUp, noteShown, recordPayment, undoPayment } from '../../shared/money/settlement.ts'
 import { isoTime } from '../../shared/platform/time.ts'
 import { filterPaysTo, lookUpTransaction, requireTxHash } from './look-up.ts'
 import { rehearseIf } from './rehearse.ts'
@@ -27,15 +28,22 @@ export const paymentVerbs: readonly OperatorVerb[] = [
       over: flagOption('count more than is still to be paid'),
       unseen: flagOption('count it although the node does not have the transaction'),
       undo: textOption('PAYMENT_ID', 'take back what was counted so, while what it bought can be taken back'),
+      lost: textOption(
+        'PAYMENT_ID',
+        'it never came, and what it bought is used: the venue bears it, and payouts wait for it no more',
+      ),
     },
     help: 'Count a payment of AMOUNT coins by the transaction or block TX for an invoice, by hand; AMOUNT may be left out if the node can say it',
     changes: true,
-    async run({ ctx, words: [invoiceId, amount, tx], options: { undo, ...options }, dryRun }) {
+    async run({ ctx, words: [invoiceId, amount, tx], options: { undo, lost, ...options }, dryRun }) {
+      if (lost !== undefined) return recordLost(ctx, lost, dryRun)
       if (undo !== undefined) return undoSettled(rehearseIf(dryRun, ctx), undo, dryRun)
       // Of two words the second is TX.
       const hash = (tx ?? amount)?.toLowerCase()
       if (invoiceId === undefined || hash === undefined)
-        throw usageError('"settle-invoice" takes INVOICE_ID [AMOUNT] TX, or --undo PAYMENT_ID.')
+        throw usageError(
+          '"settle-invoice" takes INVOICE_ID [AMOUNT] TX, --undo PAYMENT_ID or --lost PAYMENT_ID.',
+        )
       return settleInvoice(ctx, {
         invoiceId,
         amount: tx === undefined ? undefined : amount,
@@ -100,7 +108,8 @@ async function settleInvoice(
   const confirmations = known?.confirmations ?? requiredConfirmations(invoice, base)
   const found = { coin, tx, addressIndex, amountRaw, confirmations, isConfirmed: true }
   await recordPayment(ctx, found, 'operator')
-  const payment = await ctx.invoices.findPayment(coin, tx, addressIndex)
+  const arrival = await ctx.invoices.findArrival(coin, tx, addressIndex)
+  const payment = arrival !== undefined && isPayment(arrival) ? arrival : undefined
   if (payment !== undefined && seen?.isConfirmed === true) await noteShown(ctx, payment)
   const [after = invoice, agent] = await Promise.all([
     ctx.invoices.find(invoiceId),
@@ -146,6 +155,46 @@ async function undoSettled(ctx: Context, paymentId: string, dryRun: boolean): Pr
 }
 
 /**
+ * Gives up a payment that was counted by hand and never came. @throws Refusal as givePaymentUp(), and `wrong_state`
+ * if it can be taken back with what it bought
+ */
+async function recordLost(ctx: Context, paymentId: string, dryRun: boolean): Promise<VerbOutput> {
+  const { invoice_id, agent_id, order_id, coin, amount_raw, tx } = await givePaymentUp(
+    rehearseIf(true, ctx),
+    paymentId,
+  )
+  if (await canBeUndone(ctx, paymentId))
+    throw wrongState(`What it bought can be taken back: "settle-invoice --undo ${paymentId}" does that.`)
+  if (!dryRun) await givePaymentUp(ctx, paymentId)
+  return showDone(
+    {
+      payment_id: paymentId,
+      invoice_id,
+      agent_id,
+      order_id: order_id ?? null,
+      currency: coin,
+      amount: formatAmountOf({ amount_raw, coin }),
+      tx_hash: tx,
+      borne_by: 'venue',
+      ledger_entry: 'payment',
+    },
+    dryRun,
+    'What it bought stays bought. If the chain shows the transaction after all, the loss ends by itself.',
+  )
+}
+
+/** Whether a payment that was counted by hand can be taken back with what it bought. */
+async function canBeUndone(ctx: Context, paymentId: string): Promise<boolean> {
+  try {
+    await undoPayment(rehearseIf(true, ctx), paymentId)
+    return true
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'wrong_state') return false
+    throw error
+  }
+}
+
+/**
  * Parses the word AMOUNT.
  *
  * @returns the amount in the coin's smallest unit
@@ -170,20 +219,27 @@ function parseAmountWord(text: string, coin: Coin): bigint {
 /**
  * Finds the payment of this invoice by this transaction that is on record; undefined if there is none.
  *
- * @throws Refusal `wrong_state` if a Nano block, which has one recipient, is on record for another invoice
+ * @throws Refusal `wrong_state` if a Nano block, which has one recipient, is on record for another invoice, or
+ *   what the transaction brought is on record and belongs to nobody
  */
 async function findRecorded(
   ctx: Context,
   invoice: InvoiceRecord,
   tx: string,
 ): Promise<PaymentRecord | undefined> {
-  const recorded = await ctx.invoices.listPaymentsByTx(invoice.coin, [tx])
-  const elsewhere = recorded.find(({ invoice_id }) => invoice_id !== invoice._id)
-  if (COIN_FACTS[invoice.coin].paysOneAddress && elsewhere !== undefined)
+  const arrivals = await ctx.invoices.listArrivalsByTx(invoice.coin, [tx])
+  const recorded = arrivals.filter(isPayment)
+  const own = recorded.find(({ invoice_id }) => invoice_id === invoice._id)
+  const [elsewhere] = recorded
+  if (COIN_FACTS[invoice.coin].paysOneAddress && elsewhere !== undefined && own === undefined)
     throw wrongState(
       `This block is on record as the payment ${elsewhere._id} of the invoice ${elsewhere.invoice_id}.`,
     )
-  return recorded.find(({ invoice_id }) => invoice_id === invoice._id)
+  if (own === undefined && arrivals.length > recorded.length)
+    throw wrongState(
+      `It came to an address that no invoice has: "unassigned give ${tx} ${invoice._id}" counts it for this one.`,
+    )
+  return own
 }
 
 /** What was counted, or would be. @param outcome.payment undefined if none is on record yet */

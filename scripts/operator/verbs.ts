@@ -11,6 +11,7 @@ import { paymentVerbs } from './payment-verbs.ts'
 import { reconcileVerbs } from './reconcile-verbs.ts'
 import { showVerbs } from './show-verbs.ts'
 import { statusVerbs } from './status-verbs.ts'
+import { unassignedVerbs } from './unassigned-verbs.ts'
 import type { OperatorVerb, OperatorVerbGroup } from './verb.ts'
 
 /** Every verb but "help", as the help lists them. A verb is one entry in its file's list. */
@@ -19,7 +20,7 @@ export const OPERATOR_VERB_GROUPS: readonly OperatorVerbGroup[] = [
   { title: 'Back up and restore', verbs: backupVerbs },
   { title: 'Agents and posts', verbs: moderationVerbs },
   { title: 'Proposals and announcements', verbs: networkVerbs },
-  { title: 'Payments', verbs: [...paymentVerbs, ...booksVerbs, ...reconcileVerbs] },
+  { title: 'Payments', verbs: [...paymentVerbs, ...unassignedVerbs, ...booksVerbs, ...reconcileVerbs] },
   { title: 'The market', verbs: marketVerbs },
   { title: 'Ledger and keys', verbs: ledgerVerbs },
 ]

@@ -355,7 +355,7 @@ const ENTRIES: Record<EntryKind, ReturnType<typeof entry>> = {
     commitment('content_hash', '{"id": id, "kind": kind, "text": text}', "the announcement's receipt"),
   ),
   payment: entry(
-    'a payment in a coin was confirmed and counted, once, for an invoice or a market order',
+    'a payment in a coin was confirmed and counted, once, for an invoice or a market order; the operator takes back what it had recorded by hand (step `undone`), or bears it itself because it never came (step `lost`, which changes no sum owed)',
     commitment(
       'tx_hash',
       '{"id": payment_id, "tx": transaction or block hash}',

@@ -45,6 +45,10 @@ export const orderPurpose: OrderPurpose = {
     // An order that waits for its payment again expires with its invoice, so the invoice is open again.
     return { fields: { received_raw, lapsed: false } }
   },
+  async givenUp(ctx, payment, session) {
+    // A decision under way counts the payment as received; writing the order makes one of the two conflict.
+    await touchOrder(ctx, await findOrder(ctx, payment, session), 'payment', session)
+  },
   lost: disputeLostPayment,
   restored: restorePayment,
   suspected: disputeSuspected,

@@ -2,12 +2,12 @@ import { omitUndefined } from '../platform/omit-undefined.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { SECOND_MS, nowSeconds } from '../platform/time.ts'
+import { recordUnassigned } from './arrivals.ts'
 import type { Coin } from './coin.ts'
 import { runWalletRound } from './coin-round.ts'
 import type { CoinRecord } from './coin-store.ts'
 import type { CoinDriver, Holdings } from './driver.ts'
-import { isByHandAlone } from './invoice.ts'
-import { move, type JournalLine } from './journal.ts'
+import { move } from './journal.ts'
 import { OPEN_TRANSFERS } from './payout.ts'
 
 const COMPARE_EVERY_SECONDS = 30
@@ -19,7 +19,7 @@ const SURE_MS = 2 * SECOND_MS
 
 /**
  * Compares what the chain says we hold with what the books say, every 30 s at most, and records the gap:
- * above 0 if the chain has more. Deposits that are no payments are booked first.
+ * above 0 if the chain has more. Money that is no payment and not on record yet is booked first.
  */
 export async function compareBooks(ctx: Context, driver: CoinDriver): Promise<void> {
   const { coin } = driver
@@ -59,7 +59,8 @@ async function measure(ctx: Context, driver: CoinDriver): Promise<Measured | und
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const before = await readBooks(ctx, coin)
     const found = await driver.holdings()
-    const isComplete = found !== undefined && !(await bookDeposits(ctx, coin, found))
+    for (const arrival of found?.unrecorded ?? []) await recordUnassigned(ctx, arrival)
+    const isComplete = found?.unrecorded.length === 0
     if (isComplete && (await readBooks(ctx, coin)).version === before.version)
       return { ...found, gapRaw: found.heldRaw - before.heldRaw }
     await sleep(PAUSE_MS)
@@ -80,29 +81,6 @@ async function readBooks(ctx: Context, coin: Coin): Promise<{ heldRaw: bigint; v
   ])
   const states = open.map(({ _id, state }) => [_id, state])
   return { heldRaw, version: JSON.stringify([String(heldRaw), states, last?._id]) }
-}
-
-/** Books deposits that are no payments. @returns whether any was new */
-async function bookDeposits(ctx: Context, coin: Coin, { deposits }: Holdings): Promise<boolean> {
-  const at = nowSeconds(ctx)
-  const lines = deposits.flatMap(({ source, account, amountRaw }) =>
-    move(source, 'chain', account, amountRaw, { coin, at }),
-  )
-  const known = new Set(await ctx.journal.listKnown(lines.map(({ _id }) => _id)))
-  const fresh = lines.filter(({ _id }) => !known.has(_id))
-  const txs = [...new Set(fresh.map(({ _id }) => _id.split('/')[1] ?? ''))]
-  await ctx.database.transaction(async (session) => {
-    await ctx.coins.claim(coin, txs, session)
-    // The books have what the operator has recorded as a payment since the chain was read.
-    const payments = await ctx.invoices.listPaymentsByTx(coin, txs, session)
-    const byHand = payments.filter(isByHandAlone)
-    const recorded = new Set(byHand.map(({ tx, amount_raw: raw }) => `${coin}/${tx} ${raw}`))
-    const isRecorded = ({ _id, amount_raw: raw }: JournalLine) =>
-      recorded.has(`${_id.slice(0, _id.lastIndexOf('/'))} ${raw}`)
-    const missing = fresh.filter((line) => !isRecorded(line))
-    await ctx.journal.write(missing, session)
-  })
-  return fresh.length > 0
 }
 
 /**

@@ -23,8 +23,6 @@ export interface CoinFacts {
   readonly hasPublicAccounts: boolean
   /** Whether a transaction pays one address alone, so that its hash says which payment it is. */
   readonly paysOneAddress: boolean
-  /** The transaction whose money our transaction of kind `receive` takes in. @param signed as it is stored */
-  sourceOf?(signed: string): string
   /** The address that our transaction of kind `payout` pays, if it says so itself. @param signed as it is stored */
   payeeOf?(signed: string): string
   readonly queues: { readonly [Job in CoinJob]: `${Job}-${'nano' | 'monero'}` }

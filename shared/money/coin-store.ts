@@ -109,7 +109,7 @@ export interface AddressStock {
 const lookUpFields = {
   _id: text,
   at: number,
-  /** Counts the transactions that booked its money: see claim(). */
+  /** How often a payout was recorded as paid by it: see claim(). */
   claims: maybe.number,
   isAnswered: maybe.flag,
   /** Whom it pays how much; absent if the chain doesn't know the transaction. */
@@ -169,10 +169,9 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
       lookUps.put({ _id: `${coin}:${tx}` }, { $set: { at }, $unset: { isAnswered: 1, found: 1 } }),
     answerLookUp: (coin: Coin, tx: string, found: LookUpRecord['found']) =>
       lookUps.change({ _id: `${coin}:${tx}` }, { $set: { isAnswered: true, ...omitUndefined({ found }) } }),
-    /** Counts a claim on what these transactions brought, before it is booked: so two at once conflict. */
-    async claim(coin: Coin, txs: readonly string[], session: Session): Promise<void> {
-      for (const tx of txs) await lookUps.put({ _id: `${coin}:${tx}` }, { $inc: { claims: 1 } }, session)
-    },
+    /** Counts that a payout is recorded as paid by a transaction: so two at once conflict. */
+    claim: (coin: Coin, tx: string, session: Session) =>
+      lookUps.put({ _id: `${coin}:${tx}` }, { $inc: { claims: 1 } }, session),
     readLookUp: (coin: Coin, tx: string) => lookUps.one({ _id: `${coin}:${tx}`, isAnswered: true }),
     findCoin: (coin: Coin) => coins.one({ _id: coin }),
     listCoins: () => coins.all({}, { sort: { _id: 1 } }),

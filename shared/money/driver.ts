@@ -2,7 +2,7 @@ import type { AddressSource } from './address-pool.ts'
 import type { Coin } from './coin.ts'
 import type { CoinRecord } from './coin-store.ts'
 import type { DueGroup, GroupBounds } from './due-payouts.ts'
-import type { InvoiceRecord } from './invoice.ts'
+import type { InvoiceRecord, SeenPayment } from './invoice.ts'
 import type { Findings } from './reconcile.ts'
 
 /**
@@ -42,8 +42,8 @@ export interface Holdings {
   readonly address: string
   /** Without payments not counted yet; with what our open transactions move, in the chain or not. */
   readonly heldRaw: bigint
-  /** Confirmed money that is no payment of an invoice, including what is in the books already. */
-  readonly deposits: readonly { source: string; account: 'operator' | 'unassigned'; amountRaw: bigint }[]
+  /** Confirmed money that is no payment of an invoice, and not on record yet. */
+  readonly unrecorded: readonly Pick<SeenPayment, 'coin' | 'tx' | 'addressIndex' | 'amountRaw'>[]
   /** The height up to which the chain was searched for deposits. */
   readonly height?: number
 }

@@ -7,12 +7,14 @@ import { recordsOf, rawOf } from '../platform/records.ts'
 import { pushing, indexMarks, tellsField, type EventMark } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from './coin.ts'
+import { TREASURY_INDEX } from './payout.ts'
 import { sumByCoin } from './sum-raw.ts'
 import {
+  arrivalFields,
   FIRST_UNLOCK_SECONDS,
   invoiceFields,
   MAX_PAYMENTS_SHOWN,
-  paymentFields,
+  type ArrivalRecord,
   type InvoiceRecord,
   type PaymentRecord,
   type PaymentState,
@@ -34,8 +36,8 @@ invoiceSchema.index({ coin: 1, look_after: 1 }, only({ lapsed: true, look_after:
 indexMarks(invoiceSchema)
 invoiceSchema.index(...PENDING_INDEX)
 
-const paymentSchema = schemaOf<PaymentRecord>('payments', { ...paymentFields, ...pendingField })
-// One record for a transaction's money at one address: what makes a payment settle once.
+const paymentSchema = schemaOf<ArrivalRecord>('payments', { ...arrivalFields, ...pendingField })
+// One record for a transaction's money at one address: what makes it be booked once.
 paymentSchema.index({ tx: 1, address_index: 1, coin: 1 }, { unique: true })
 paymentSchema.index({ invoice_id: 1, _id: 1 })
 paymentSchema.index({ invoice_id: 1, late: 1 }, only({ state: 'seen' }, 'under_way_of_an_invoice'))
@@ -44,8 +46,12 @@ paymentSchema.index({ coin: 1, state: 1 }, only({ state: 'seen' }, 'under_way'))
 paymentSchema.index({ coin: 1, unlock_time: 1 }, only({ state: 'locked' }, 'locked'))
 paymentSchema.index({ coin: 1, height: 1 }, only({ state: 'settled', height: some }, 'settled_at_height'))
 paymentSchema.index({ coin: 1, swept_at: 1, _id: 1 }, only({ state: 'settled' }, 'unswept'))
+paymentSchema.index({ address_index: 1, coin: 1, _id: 1 }, only({ state: 'settled' }, 'settled_at_address'))
+paymentSchema.index({ coin: 1, _id: 1 }, only({ came_to: some }, 'no_payment_at_first'))
 /** Recorded by the operator, and not shown by the chain. */
 const UNSHOWN = { by: 'operator', shown_at: none } as const
+/** Such a payment that may still come: it isn't given up. */
+const EXPECTED = { ...UNSHOWN, state: 'settled', reversed_at: none } as const
 paymentSchema.index({ by: 1, coin: 1, order_id: 1 }, only({ by: 'operator' }))
 paymentSchema.index({ waits_for_rate: 1, coin: 1, _id: 1 }, only({ waits_for_rate: true }))
 paymentSchema.index(...PENDING_INDEX)
@@ -57,6 +63,22 @@ export type MoneyFields = Partial<
     'received_raw' | 'carried_raw' | 'moved_raw' | 'unspent' | 'credited_days' | 'lapsed' | 'look_after'
   >
 > & { has_remainder?: boolean; open?: false }
+
+/** Counted by no invoice, and not sent back. */
+const UNCLAIMED = { state: 'settled', invoice_id: none, payout_id: none } as const
+/** Counted because the operator said so; what came to nobody was shown by the chain before. */
+const canBeUndone = () => ({
+  by: 'operator' as const,
+  state: 'settled' as const,
+  reversed_at: none,
+  $or: [{ shown_at: none }, { came_to: some }],
+})
+
+/** Ends a record, and frees its transaction to be recorded anew. */
+const undoing = (id: string, tx: string, at: number) => ({
+  $set: { state: 'gone', undone_at: at, undone_tx: tx, tx: id } as const,
+  $unset: { settled_at: 1, credited_days: 1, price_raw: 1 } as const,
+})
 
 const WAITS_NO_MORE = { $unset: { waits_for_rate: 1 } } as const
 const PROGRESS = { tx: 1, amount_raw: 1, state: 1, waits_for_rate: 1, reversed_at: 1 } as const
@@ -74,12 +96,12 @@ export type InvoiceStore = ReturnType<typeof createInvoiceStore>
 /** Creates the store of invoices and their payments. */
 export function createInvoiceStore(connection: Connection) {
   const invoices = recordsOf(connection.model<InvoiceRecord>('Invoice', invoiceSchema))
-  const payments = recordsOf(connection.model<PaymentRecord>('Payment', paymentSchema))
+  const payments = recordsOf(connection.model<ArrivalRecord>('Payment', paymentSchema))
   const raw = () => rawOf<InvoiceRecord>(invoices.model)
-  const rawPayments = () => rawOf<PaymentRecord>(payments.model)
+  const rawPayments = () => rawOf<ArrivalRecord>(payments.model)
   const findById = createIdBatchRead(raw)
   const idIn = (ids: readonly string[]) => ({ _id: { $in: [...ids] } })
-  const listUnsweptOf = (filter: object, after: string, limit: number): Promise<PaymentRecord[]> =>
+  const listUnsweptOf = (filter: object, after: string, limit: number): Promise<ArrivalRecord[]> =>
     payments.all(
       { ...filter, state: 'settled', swept_at: null, _id: { $gt: after } },
       { fields: { pending: 0 }, sort: { _id: 1 }, limit },
@@ -197,7 +219,8 @@ export function createInvoiceStore(connection: Connection) {
       const update = { $set: { has_payments: true as const }, $inc: { version: 1 }, ...pushing({ tells }) }
       return invoices.swap({ _id: invoiceId }, update, session)
     },
-    insertPayment: (payment: PaymentRecord, session: Session) => payments.insert([payment], session),
+    /** @throws a duplicate-key error if what this transaction sent to this address is on record */
+    insertArrival: (arrival: ArrivalRecord, session: Session) => payments.insert([arrival], session),
     /** Confirmed payments that wait to be settled, the oldest first; without a rate, those that need none. */
     async listWaitingForRate(coin: Coin, hasRate: boolean, nowSeconds: number, limit: number) {
       const needsNone = { $or: [{ order_id: some }, { arrival_rate: some }] }
@@ -217,15 +240,34 @@ export function createInvoiceStore(connection: Connection) {
     /** Corrects an amount (raw). @returns false if the payment is settled, or its amount is not `from` */
     correctAmount: (id: string, from: string, to: string) =>
       payments.change({ _id: id, state: { $ne: 'settled' }, amount_raw: from }, { $set: { amount_raw: to } }),
-    findPayment: (coin: Coin, tx: string, addressIndex: number, session?: Session) =>
+    /** What a transaction sent to an address, whether an invoice counts it or not. */
+    findArrival: (coin: Coin, tx: string, addressIndex: number, session?: Session) =>
       payments.one({ tx, address_index: addressIndex, coin }, { session }),
-    findPaymentById: (paymentId: string, session?: Session) => payments.one({ _id: paymentId }, { session }),
+    /** What the operator recorded as paid by a transaction, with this amount, and the chain hasn't shown. */
+    findOnWord: (coin: Coin, tx: string, amountRaw: bigint, session: Session) =>
+      payments.one({ tx, coin, ...EXPECTED, amount_raw: String(amountRaw) }, { session }),
+    findPaymentById: (paymentId: string, session?: Session) =>
+      payments.one<PaymentRecord>({ _id: paymentId, invoice_id: some }, { session }),
+    /** Money that belongs to nobody, the oldest first. */
+    listUnassigned: (limit: number) =>
+      payments.all(
+        { came_to: 'unassigned', ...UNCLAIMED },
+        { fields: { pending: 0 }, sort: { _id: 1 }, limit },
+      ),
+    sumUnassigned: () => sumByCoin(payments.model, { came_to: 'unassigned', ...UNCLAIMED }, 'amount_raw'),
+    /** What is nobody's or the operator's, with an id or from a transaction. */
+    listUnclaimed: (word: string, session?: Session) =>
+      payments.all(
+        { came_to: some, ...UNCLAIMED, $or: [{ tx: word.toLowerCase() }, { _id: word }] },
+        { session, sort: { _id: 1 } },
+      ),
     /**
      * The invoice's newest payments, in the order of their ids, without those that the operator took back.
      */
     async listPayments(invoiceId: string, limit = MAX_PAYMENTS_SHOWN): Promise<PaymentRecord[]> {
       const standing = { invoice_id: invoiceId, undone_at: none }
-      return (await payments.all(standing, { fields: { pending: 0 }, sort: { _id: -1 }, limit })).reverse()
+      const newest = { fields: { pending: 0 }, sort: { _id: -1 }, limit } as const
+      return (await payments.all<PaymentRecord>(standing, newest)).reverse()
     },
     /** Whether the invoice has a payment in state `seen`, other than `butFor`; with `inTime` one not late. */
     async isUnderWay(
@@ -244,8 +286,8 @@ export function createInvoiceStore(connection: Connection) {
         since === undefined ? { $unset: { missing_since: 1 } } : { $set: { missing_since: since } },
       ),
     listReversed: (invoiceId: string, session: Session) =>
-      payments.all({ invoice_id: invoiceId, reversed_at: some }, { session }),
-    listPaymentsByTx: (coin: Coin, txs: readonly string[], session?: Session) =>
+      payments.all<PaymentRecord>({ invoice_id: invoiceId, reversed_at: some }, { session }),
+    listArrivalsByTx: (coin: Coin, txs: readonly string[], session?: Session) =>
       payments.all({ tx: { $in: [...txs] }, coin }, { session }),
     /** How far payments are, without those that the operator recorded and the chain has not shown. */
     listPaymentProgress: (coin: Coin, txs: readonly string[]): Promise<PaymentProgress[]> =>
@@ -256,45 +298,53 @@ export function createInvoiceStore(connection: Connection) {
         )
         .toArray(),
     /** Payments in state `seen`. */
-    listUnderWay: (coin: Coin) => payments.all({ coin, state: 'seen' }),
+    listUnderWay: (coin: Coin) => payments.all<PaymentRecord>({ coin, state: 'seen' }),
     /** Orders with money that the operator recorded and the chain has not shown. */
     async listUnshownOrders(coin: Coin, orderId?: string): Promise<string[]> {
       const order = orderId === undefined ? some : { $eq: orderId }
-      return payments.model.distinct('order_id', { ...UNSHOWN, coin, state: 'settled', order_id: order })
+      return payments.model.distinct('order_id', { ...EXPECTED, coin, order_id: order })
     },
-    /** Notes that the chain has shown what the operator recorded. */
-    setShown: (paymentId: string, at: number) =>
-      payments.change({ _id: paymentId, ...UNSHOWN }, { $set: { shown_at: at } }),
+    /** Notes that the chain has shown what the operator recorded, and if it says so, at which address. */
+    setShown: (paymentId: string, at: number, addressIndex?: number, session?: Session) =>
+      payments.change(
+        { _id: paymentId, ...UNSHOWN },
+        { $set: { shown_at: at, ...omitUndefined({ address_index: addressIndex }) } },
+        session,
+      ),
     /** Locked payments whose lock has ended at this height and time (Unix seconds). */
     listUnlocked(coin: Coin, height: number, nowSeconds: number, limit: number) {
       const ends = [{ $lte: height }, { $gte: FIRST_UNLOCK_SECONDS, $lte: nowSeconds }]
       const ended = { $or: ends.map((end) => ({ unlock_time: end })) }
-      return payments.all({ coin, state: 'locked', ...ended }, { sort: { unlock_time: 1 }, limit })
+      const locked = { coin, state: 'locked' as const, ...ended }
+      return payments.all<PaymentRecord>(locked, { sort: { unlock_time: 1 }, limit })
     },
     /** Payments in a block that are not settled. */
-    async listUncounted(coin: Coin): Promise<PaymentRecord[]> {
+    async listUncounted(coin: Coin): Promise<ArrivalRecord[]> {
       const states = ['seen', 'locked'] as const
       return (await Promise.all(states.map((state) => payments.all({ coin, state, height: some })))).flat()
     },
     /** Settled payments in blocks numbered `height` or more that the chain has not taken back. */
     listSettledSince: (coin: Coin, height: number) =>
-      payments.all({ coin, state: 'settled', height: { $gte: height }, reversed_at: none }),
-    /** Settled payments whose money is still at its address, the oldest first. */
+      payments.all<PaymentRecord>({ coin, state: 'settled', height: { $gte: height }, reversed_at: none }),
+    /** Money on the books that is still at its address, the oldest first. */
     listUnswept: (coin: Coin, after: string, limit: number) => listUnsweptOf({ coin }, after, limit),
-    /** The sum of settled payments still at their addresses, without those that the operator recorded. */
+    /** The sum of what is still at invoices' and other addresses, without what the operator recorded. */
     async sumUnswept(coin: Coin): Promise<bigint> {
-      const unswept = { coin, state: 'settled', swept_at: null, by: 'chain' }
+      const elsewhere = { address_index: { $ne: TREASURY_INDEX } }
+      const unswept = { coin, state: 'settled', swept_at: null, by: 'chain', ...elsewhere }
       return (await sumByCoin(payments.model, unswept, 'amount_raw'))[coin]
     },
-    async listUnsweptAt(coin: Coin, addressIndex: number, after: string, limit: number) {
-      const invoice = await invoices.one({ address_index: addressIndex, coin }, { fields: { _id: 1 } })
-      return invoice === undefined ? [] : listUnsweptOf({ invoice_id: invoice._id }, after, limit)
-    },
-    /** Notes when their money was swept, or with undefined that it is at its address after all. */
-    setSwept: (ids: readonly string[], at: number | undefined) =>
+    listUnsweptAt: (coin: Coin, addressIndex: number, after: string, limit: number) =>
+      listUnsweptOf({ coin, address_index: addressIndex }, after, limit),
+    /** Notes when their money was in the treasury, or with undefined that it is at its address after all. */
+    setSwept: (ids: readonly string[], at: number | undefined, session?: Session) =>
       at === undefined
-        ? payments.changeAll(idIn(ids), { $unset: { swept_at: 1 } })
-        : payments.changeAll({ ...idIn(ids), state: 'settled', swept_at: null }, { $set: { swept_at: at } }),
+        ? payments.changeAll(idIn(ids), { $unset: { swept_at: 1 } }, session)
+        : payments.changeAll(
+            { ...idIn(ids), state: 'settled', swept_at: null },
+            { $set: { swept_at: at } },
+            session,
+          ),
     /** Stores a payment's confirmations and block, in any state. */
     noteConfirmations: (paymentId: string, confirmations: number, height: number | undefined) =>
       payments.change({ _id: paymentId }, { $set: { confirmations, ...omitUndefined({ height }) } }),
@@ -317,24 +367,47 @@ export function createInvoiceStore(connection: Connection) {
     },
     /** Frees its transaction to be recorded anew. @throws Overtaken unless only the operator recorded it */
     async undoPayment({ _id, tx }: PaymentRecord, at: number, entries: PendingEntry[], session: Session) {
-      const update = {
-        $set: { state: 'gone', undone_at: at, undone_tx: tx, tx: _id },
-        $unset: { settled_at: 1, credited_days: 1, price_raw: 1, reversed_at: 1 },
-        $push: { pending: { $each: entries } },
-      }
-      if (!(await payments.change({ _id, ...UNSHOWN, state: 'settled' }, update, session)))
+      const update = { ...undoing(_id, tx, at), $push: { pending: { $each: entries } } }
+      if (!(await payments.change({ _id, ...canBeUndone() }, update, session)))
         throw new Overtaken(`payment ${_id} has changed since it was read`)
     },
+    /** Gives what came to nobody an owner. @throws Overtaken if it has another than was read */
+    async claimArrival({ _id, came_to }: ArrivalRecord, owner: Partial<ArrivalRecord>, session: Session) {
+      const unclaimed = { _id, came_to: came_to ?? none, ...UNCLAIMED }
+      if (!(await payments.change(unclaimed, { $set: owner }, session)))
+        throw new Overtaken(`the money ${_id} has been given since it was read`)
+    },
+    /** What this transaction brought, or has this id, and is being sent back. */
+    listSentBack: (word: string, session: Session) =>
+      payments.all(
+        { came_to: some, payout_id: some, $or: [{ tx: word.toLowerCase() }, { _id: word }] },
+        { session },
+      ),
+    /** Notes that it isn't sent back. @throws Overtaken unless this payout was to */
+    async keepArrival(payoutId: string, arrivalId: string, session: Session): Promise<void> {
+      const isKept = await payments.change(
+        { _id: arrivalId, payout_id: payoutId },
+        { $unset: { payout_id: 1 } },
+        session,
+      )
+      if (!isKept) throw new Overtaken(`the money ${arrivalId} has changed since it was read`)
+    },
+    /** Notes that what came to nobody is our own money. @returns false if it belongs to somebody by now */
+    forgetArrival: ({ _id, tx }: ArrivalRecord, at: number, session: Session) =>
+      payments.change({ _id, came_to: some, ...UNCLAIMED }, undoing(_id, tx, at), session),
     /**
-     * Notes when the chain took a settled payment back.
+     * Notes when the chain took a settled payment back, or the operator gave it up.
      *
      * @param at Unix seconds; undefined if the chain has it again
      * @returns false if that was on record before
      */
-    setReversed: (paymentId: string, at: number | undefined, session?: Session) =>
+    setReversed: (paymentId: string, at: number | undefined, session: Session, entry?: PendingEntry) =>
       payments.change(
         { _id: paymentId, state: 'settled', reversed_at: { $exists: at === undefined } },
-        at === undefined ? { $unset: { reversed_at: 1 } } : { $set: { reversed_at: at } },
+        {
+          ...(at === undefined ? { $unset: { reversed_at: 1 } } : { $set: { reversed_at: at } }),
+          ...(entry === undefined ? {} : { $push: { pending: entry } }),
+        },
         session,
       ),
   }

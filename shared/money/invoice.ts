@@ -9,10 +9,10 @@ import { COINS, dustThreshold, formatAmount, formatPrice, type Coin } from './co
 import { COIN_FACTS } from './coin-facts.ts'
 
 /**
- * A *payment* is what one transaction sent to one address, all outputs together; docs/architecture.md,
- * "States", says how it and its invoice move. Money that a whole round after `expires_at` did not find is
- * *late*, as is what comes once the invoice has expired (`lapsed`): otherwise a price could be held open
- * by one small payment after another. While a node is down, nothing expires and nothing becomes late.
+ * docs/architecture.md, "States", says how an invoice and its payments move. Money that a whole round after
+ * `expires_at` did not find is *late*, as is what comes once the invoice has expired (`lapsed`): otherwise a
+ * price could be held open by one small payment after another. While a node is down, nothing expires and
+ * nothing becomes late.
  */
 export const INVOICE_STATUSES = ['awaiting_payment', 'confirming', 'underpaid', 'settled', 'expired'] as const
 export type InvoiceStatus = (typeof INVOICE_STATUSES)[number]
@@ -68,14 +68,20 @@ export type PaymentState = (typeof PAYMENT_STATES)[number]
 /** Unlock times from here on are Unix seconds, lower ones block numbers (CRYPTONOTE_MAX_BLOCK_NUMBER). */
 export const FIRST_UNLOCK_SECONDS = 500_000_000
 
-export const paymentFields = {
+/**
+ * An *arrival* is what one transaction sent to one address of ours, all outputs together. It is a payment if an
+ * invoice counts it; else it is `settled`, since the books have it, and `came_to` says whose it is.
+ */
+export const arrivalFields = {
   _id: text,
   coin: textOf<Coin>(),
   /** Nano: hash of the sending block. Monero: transaction hash. Both 64 lower-case hex characters. */
   tx: text,
+  /** Of the address that it came to. For what the operator recorded and the chain has not shown: the invoice's. */
   address_index: number,
-  invoice_id: text,
-  agent_id: text,
+  /** Absent: no invoice counts it. */
+  invoice_id: maybe.text,
+  agent_id: maybe.text,
   order_id: maybe.text,
   amount_raw: text,
   state: textOf<PaymentState>(),
@@ -95,27 +101,34 @@ export const paymentFields = {
   price_raw: maybe.text,
   /** Monero: the height at which the wallet showed it no more, while it does not. */
   missing_since: maybe.number,
-  /** The chain took it back after it had been settled. */
+  /** The chain took it back after it had been settled, or what stood on the operator's word alone was given up. */
   reversed_at: maybe.number,
   by: textOf<'chain' | 'operator'>(),
-  /** The account that had this money before the operator recorded the payment; absent: the chain. */
-  taken_from: maybe.textOf<'unassigned' | 'operator'>(),
+  /** The account of the books that it came to, and still has it if no invoice counts it. Absent: it came as a payment. */
+  came_to: maybe.textOf<'unassigned' | 'operator'>(),
+  /** The payout that sends it back to whoever it came from. */
+  payout_id: maybe.text,
   /** When the chain first showed what the operator recorded. Until then no payout is made of it. */
   shown_at: maybe.number,
-  /** When the operator took back what he had recorded: it is `gone` for good, and its `tx` is its own id. */
+  /** When the operator's record was taken back: it is `gone` for good, and its `tx` is its own id. */
   undone_at: maybe.number,
   /** The transaction that `tx` was before that. */
   undone_tx: maybe.text,
   /** Salt of the commitment to the transaction in the ledger. */
   salt: text,
-  /** Nano: when its sweep to the treasury was confirmed. Absent: the money is at the invoice's address. */
+  /** Nano: when it was confirmed to be in the treasury. Absent: the money is at its address. */
   swept_at: maybe.number,
 }
-export type PaymentRecord = RecordOf<typeof paymentFields> & Ledgered
+export type ArrivalRecord = RecordOf<typeof arrivalFields> & Ledgered
+export type PaymentRecord = ArrivalRecord & { invoice_id: string; agent_id: string }
 
-/** Whether the books have a payment's money only because the operator recorded it. */
-export const isByHandAlone = ({ by, state, taken_from: from }: PaymentRecord): boolean =>
-  by === 'operator' && state === 'settled' && from === undefined
+/** Whether only the operator has recorded it, and the chain has not shown it. */
+export const isOnWordAlone = ({ by, shown_at: at }: Pick<ArrivalRecord, 'by' | 'shown_at'>): boolean =>
+  by === 'operator' && at === undefined
+
+/** Whether an invoice counts an arrival, or will once it is confirmed. */
+export const isPayment = (arrival: ArrivalRecord): arrival is PaymentRecord =>
+  arrival.invoice_id !== undefined
 
 export interface SeenPayment {
   coin: Coin

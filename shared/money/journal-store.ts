@@ -59,15 +59,8 @@ export function createJournalStore(connection: Connection) {
       const found = await sumBy<Omit<Flow, 'sum'>, JournalLine>(journal.model, { coin }, 'amount_raw', key)
       return found.map(({ key: way, sum }) => ({ ...way, sum }))
     },
-    /** The line that booked a transaction's money, if that was not a payment of an invoice. */
-    findDeposit: (coin: Coin, tx: string, session: Session) =>
-      journal.one({ _id: { $regex: `^${coin}/${tx}/` } }, { session }),
     /** What each wallet held before the books saw it: see books.ts. */
     listOpenings: (coin: Coin) => journal.all({ _id: { $regex: `^opening/${coin}/` } }, { sort: { at: 1 } }),
-    /** Which of these lines are written. */
-    async listKnown(ids: readonly string[]): Promise<string[]> {
-      return (await journal.all({ _id: { $in: [...ids] } }, { fields: { _id: 1 } })).map(({ _id }) => _id)
-    },
     /** What the venue holds by the books, in the smallest unit. */
     async held(coin: Coin, session?: Session): Promise<bigint> {
       return heldRaw(await sumUp(coin, (side) => ({ [side]: { $in: OUTSIDE } }), session))

@@ -1,9 +1,8 @@
 import { omitUndefined } from '../platform/omit-undefined.ts'
 import { maybe, number, text, textOf, type RecordOf } from '../platform/fields.ts'
 import type { Coin } from './coin.ts'
-import type { PaymentRecord } from './invoice.ts'
-import { COIN_FACTS } from './coin-facts.ts'
-import { TREASURY_INDEX, type StoredPayout, type TransferRecord } from './payout.ts'
+import type { ArrivalRecord, PaymentRecord } from './invoice.ts'
+import type { StoredPayout, TransferRecord } from './payout.ts'
 
 /**
  * The books. Every move of money is one line, from account to account, written in the transaction that makes
@@ -59,8 +58,34 @@ export function reverse(line: JournalLine, step: string, at: number): JournalLin
 
 type Received = Pick<
   PaymentRecord,
-  '_id' | 'coin' | 'amount_raw' | 'agent_id' | 'order_id' | 'invoice_id' | 'taken_from'
+  '_id' | 'coin' | 'amount_raw' | 'agent_id' | 'order_id' | 'invoice_id' | 'came_to'
 >
+
+/** Makes the line of money that no invoice counts: it came, or was found to be our own. */
+export function arrivalLine(
+  { _id: payment_id, coin, amount_raw: raw, came_to: account = 'unassigned' }: ArrivalRecord,
+  step: 'arrived' | 'own',
+  at: number,
+): JournalLine[] {
+  const amountRaw = BigInt(raw)
+  const about = { coin, at, ids: { payment_id } }
+  return move(`${payment_id}/${step}`, 'chain', account, step === 'own' ? -amountRaw : amountRaw, about)
+}
+
+/** Makes the line of money that came to nobody and that the operator keeps, or keeps no more. */
+export function keptLine(
+  { _id: payment_id, coin, amount_raw: raw }: ArrivalRecord,
+  isKept: boolean,
+  stepId: string,
+  at: number,
+): JournalLine[] {
+  const amountRaw = isKept ? BigInt(raw) : -BigInt(raw)
+  return move(`${payment_id}/kept/${stepId}`, 'unassigned', 'operator', amountRaw, {
+    coin,
+    at,
+    ids: { payment_id },
+  })
+}
 
 /** Makes the line of a payment's step. `lost` and `restored`, which may happen again, end in an id. */
 export function paymentLine(
@@ -71,29 +96,42 @@ export function paymentLine(
   const { _id: payment_id, agent_id, order_id, invoice_id, coin } = payment
   const about = { coin, at, ids: omitUndefined({ agent_id, invoice_id, payment_id, order_id }) }
   const isOwn = step === 'received' || step === 'undone'
-  const from = isOwn ? (payment.taken_from ?? 'chain') : 'chain'
+  const from = isOwn ? (payment.came_to ?? 'chain') : 'chain'
   const payee: Account = order_id === undefined ? `invoice:${invoice_id}` : `order:${order_id}`
   const isBack = step === 'undone' || step.startsWith('lost')
   const amountRaw = BigInt(payment.amount_raw)
   return move(`${payment_id}/${step}`, from, isOwn ? payee : 'lost', isBack ? -amountRaw : amountRaw, about)
 }
 
-type Owed = Pick<StoredPayout, '_id' | 'coin' | 'agent_id' | 'order_id' | 'amount_raw'>
+type Owed = Pick<StoredPayout, '_id' | 'coin' | 'agent_id' | 'order_id' | 'arrival_id' | 'amount_raw'>
 /** `manual/…`: paid by hand; `unpaid/…`: not paid after all; `paid/<transfer>`: the chain has it. */
 type PayoutLineStep = 'owed' | 'withdrawn' | `${'manual' | 'unpaid' | 'paid'}/${string}`
 
-/** Makes the line of a payout's step. */
+/** Makes the line of a payout's step; none if the step leaves the money on its account. */
 export function payoutLine(payout: Owed, step: PayoutLineStep, at: number): JournalLine[] {
   const [from, to] = payoutWay(payout, step)
+  if (from === to) return []
   const { _id: payout_id, agent_id, order_id, coin } = payout
   const ids = { agent_id, payout_id, ...omitUndefined({ order_id }) }
   return move(`${payout_id}/${step}`, from, to, BigInt(payout.amount_raw), { coin, at, ids })
 }
 
-/** The accounts that a payout's step moves money between. A payout for no order is the operator's. */
-function payoutWay({ agent_id, order_id }: Owed, step: PayoutLineStep): [from: Account, to: Account] {
-  const owed: Account = `owed:${agent_id}`
-  const payer: Account = order_id === undefined ? 'operator' : `order:${order_id}`
+/**
+ * The account that a payout's money is owed from, and the one that it is on until it is paid. What came to nobody
+ * stays that until it has been sent back. A payout for no order is the operator's.
+ */
+export function payoutAccounts({
+  agent_id,
+  order_id,
+  arrival_id,
+}: Pick<Owed, 'agent_id' | 'order_id' | 'arrival_id'>): { payer: Account; owed: Account } {
+  if (arrival_id !== undefined) return { payer: 'unassigned', owed: 'unassigned' }
+  return { payer: order_id === undefined ? 'operator' : `order:${order_id}`, owed: `owed:${agent_id}` }
+}
+
+/** The accounts that a payout's step moves money between. */
+function payoutWay(payout: Owed, step: PayoutLineStep): [from: Account, to: Account] {
+  const { payer, owed } = payoutAccounts(payout)
   if (step === 'owed') return [payer, owed]
   if (step === 'withdrawn') return [owed, payer]
   if (step.startsWith('manual/')) return [owed, 'operator']
@@ -103,18 +141,17 @@ function payoutWay({ agent_id, order_id }: Owed, step: PayoutLineStep): [from: A
 
 /**
  * Makes the lines of a transfer in the chain: those of its payouts, what a payout's transfer sends beyond
- * them, the money that it brings in, if any, and its fee. What is sent beyond the payouts, and the fee, is
- * the operator's.
+ * them, and its fee. What is sent beyond the payouts, and the fee, is the operator's.
  *
  * @param step is appended to the lines' names, if they were written and reversed before
  */
 export function transferLines(
-  transfer: Pick<TransferRecord, '_id' | 'coin' | 'kind' | 'amount_raw' | 'fee_raw' | 'brings'>,
+  transfer: Pick<TransferRecord, '_id' | 'coin' | 'kind' | 'amount_raw' | 'fee_raw'>,
   payouts: readonly Owed[],
   at: number,
   step = '',
 ): JournalLine[] {
-  const { _id: transfer_id, coin, kind, brings } = transfer
+  const { _id: transfer_id, coin, kind } = transfer
   const about = { coin, at, ids: { transfer_id } }
   const carried = payouts.reduce((sum, { amount_raw: raw }) => sum + BigInt(raw), 0n)
   const end = step === '' ? '' : `/${step}`
@@ -125,26 +162,8 @@ export function transferLines(
     ...(kind === 'payout'
       ? move(`${transfer_id}/sent${end}`, 'operator', 'paid', BigInt(transfer.amount_raw) - carried, about)
       : []),
-    ...(brings === undefined
-      ? []
-      : move(`${transfer_id}/brought${end}`, 'chain', brings, BigInt(transfer.amount_raw), about)),
     ...move(`${transfer_id}/fee${end}`, 'operator', 'network_fee', BigInt(transfer.fee_raw ?? '0'), about),
   ]
-}
-
-/** Returns the transaction whose money a transfer of ours takes in, if that money is not a payment. */
-export function sourceOf({ coin, kind, payment_ids: payments, signed }: TransferRecord): string | undefined {
-  return kind === 'receive' && payments.length === 0 ? COIN_FACTS[coin].sourceOf?.(signed) : undefined
-}
-
-/** Returns whose the money is that a transfer takes in, and its source; neither if `own` has the source. */
-export function broughtBy(
-  transfer: TransferRecord,
-  own: ReadonlySet<string>,
-): Pick<TransferRecord, 'brings' | 'brought_by'> {
-  const source = sourceOf(transfer)
-  if (source === undefined || own.has(source)) return {}
-  return { brings: transfer.account_index === TREASURY_INDEX ? 'operator' : 'unassigned', brought_by: source }
 }
 
 export type Balances = ReadonlyMap<Account, bigint>

@@ -1,4 +1,4 @@
-import type { InvoiceRecord, PaymentRecord } from './invoice.ts'
+import { isOnWordAlone, type InvoiceRecord, type PaymentRecord } from './invoice.ts'
 
 /*
  * What becomes of an invoice at its end, and of the money that arrives for it: functions of what is on record, of
@@ -85,13 +85,11 @@ export type LossVerdict =
   | { kind: 'stays' }
 
 /** Decides what a scan that lacks a payment makes of it. */
-export function judgeLoss({
-  state,
-  by,
-  shown_at: shownAt,
-  reversed_at: reversedAt,
-}: Pick<PaymentRecord, 'state' | 'by' | 'shown_at' | 'reversed_at'>): LossVerdict {
-  if (by === 'operator' && shownAt === undefined) return { kind: 'stays' }
+export function judgeLoss(
+  payment: Pick<PaymentRecord, 'state' | 'by' | 'shown_at' | 'reversed_at'>,
+): LossVerdict {
+  const { state, reversed_at: reversedAt } = payment
+  if (isOnWordAlone(payment)) return { kind: 'stays' }
   if (state === 'seen' || state === 'locked') return { kind: 'gone', from: state }
   return state === 'settled' && reversedAt === undefined ? { kind: 'reversed' } : { kind: 'stays' }
 }

@@ -9,10 +9,10 @@ import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { nowSeconds } from '../platform/time.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 import { formatAmount, type Coin } from './coin.ts'
-import { broughtBy, payoutLine, reverse, sourceOf, transferLines } from './journal.ts'
+import { arrivalLine, payoutLine, reverse, transferLines, type JournalLine } from './journal.ts'
 import { decidePayout, payoutEntry, type EntryDetails, type PayoutEvent } from './payout-steps.ts'
 import { payoutMark } from './payout-store.ts'
-import { countRefusal, isRefusedForLong } from './payout.ts'
+import { countRefusal, isRefusedForLong, TREASURY_INDEX } from './payout.ts'
 import type { PayoutRecord, StoredPayout, TransferRecord, TransferState, UnexplainedSend } from './payout.ts'
 import { purposeOf } from './purpose.ts'
 import { wentTo } from './suspects.ts'
@@ -23,24 +23,36 @@ import {
   type TransferStepDetails,
 } from './transfer-steps.ts'
 
-/** Makes a payout with its ledger entry; the caller stores it in the transaction of what it is owed for. */
-export function newPayout(fields: {
+interface NewPayout {
   source: string
   coin: Coin
-  agentId: string
-  orderId: string
   amountRaw: bigint
   address: string | undefined
   at: number
-}): PayoutRecord {
-  const { agentId: agent_id, orderId: order_id, amountRaw, address, ...sum } = fields
-  if (amountRaw <= 0n) throw new TypeError(`"amountRaw" expected more than 0, got ${amountRaw}`)
-  const amount_raw = String(amountRaw)
-  const owed = { ...sum, agent_id, order_id, amount_raw, ...omitUndefined({ address }), salt: newSalt() }
-  const { at } = owed
-  const payout: PayoutRecord = { _id: newId('payout'), ...owed, state: 'owed', changed_at: at }
-  const entry = payoutEntry(payout, 'owed', at)
+}
+
+/** Makes a payout with its ledger entry; the caller stores it in the transaction of what it is owed for. */
+export function newPayout({
+  agentId: agent_id,
+  orderId: order_id,
+  ...fields
+}: NewPayout & { agentId: string; orderId: string }): PayoutRecord {
+  const payout: PayoutRecord = { ...newOwed(fields), agent_id, order_id }
+  const entry = payoutEntry(payout, 'owed', payout.at)
   return { ...payout, tells: [payoutMark(payout, entry)], pending: [entry] }
+}
+
+/** Makes a payout that sends back what came to nobody. The ledger and events, which are of agents, leave it out. */
+export const newReturn = (fields: NewPayout, arrivalId: string): PayoutRecord => ({
+  ...newOwed(fields),
+  agent_id: arrivalId,
+  arrival_id: arrivalId,
+})
+
+function newOwed({ amountRaw, address, ...sum }: NewPayout) {
+  if (amountRaw <= 0n) throw new TypeError(`"amountRaw" expected more than 0, got ${amountRaw}`)
+  const owed = { ...sum, amount_raw: String(amountRaw), ...omitUndefined({ address }), salt: newSalt() }
+  return { _id: newId('payout'), ...owed, state: 'owed' as const, changed_at: sum.at }
 }
 
 /** Makes the record of a transaction of ours; the caller stores it with storeOrDrop() before it is sent. */
@@ -66,7 +78,7 @@ export async function storeTransfers(
   const addresses = new Map(listed.map(({ _id, address }) => [_id, address]))
   await ctx.database.transaction(async (session) => {
     await requireConfirmedBelow(ctx, transfers, session)
-    await insertTransfers(ctx, transfers, session)
+    await ctx.payouts.insertTransfers(transfers, session)
     for (const transfer of transfers)
       for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session)) {
         if (addresses.has(payout._id) && addresses.get(payout._id) !== payout.address)
@@ -93,23 +105,6 @@ async function requireConfirmedBelow(ctx: Context, [first]: readonly TransferRec
   const before = await ctx.payouts.noteSuccessor(first.coin, first.previous, first.tx, session)
   if (before !== undefined && before.state !== 'confirmed')
     throw new Overtaken(`transfer ${first._id} is built on ${before.tx}, which is ${before.state}`)
-}
-
-/** Stores transfers, each with whose the money is that it takes in. @returns them as stored */
-async function insertTransfers(ctx: Context, transfers: readonly TransferRecord[], session: Session) {
-  const sources = transfers.flatMap((transfer) => sourceOf(transfer) ?? [])
-  const own = new Set(transfers.map(({ tx }) => tx))
-  const [first] = transfers
-  if (first !== undefined && sources.length > 0) {
-    for (const { tx } of await ctx.payouts.listTransfersByTx(first.coin, sources, session)) own.add(tx)
-    const others = sources.filter((source) => !own.has(source))
-    await ctx.coins.claim(first.coin, others, session)
-    for (const { tx, state } of await ctx.invoices.listPaymentsByTx(first.coin, others, session))
-      if (state === 'settled') own.add(tx)
-  }
-  const stored = transfers.map((transfer): TransferRecord => ({ ...transfer, ...broughtBy(transfer, own) }))
-  await ctx.payouts.insertTransfers(stored, session)
-  return stored
 }
 
 /**
@@ -238,7 +233,6 @@ async function followTransfer(ctx: Context, transfer: TransferRecord, to: Transf
 /**
  * Books a transfer that is in the chain, and logs `others`: payouts of it that were paid otherwise.
  *
- * @param transfer as it is stored: only that says whose money it takes in, see insertTransfers()
  * @param payouts.step tells the lines apart from those of an earlier booking
  */
 async function bookTransfer(
@@ -252,27 +246,44 @@ async function bookTransfer(
     const about = { payout_id: _id, transfer_id: transfer._id, paid_by: other ?? tx, payout_state: state }
     ctx.log.error(about, 'a payout paid otherwise is in a confirmed transfer: it may have been paid twice')
   }
-  const lines = transferLines(transfer, own, nowSeconds(ctx), step)
-  await ctx.journal.write(lines, session)
+  const at = nowSeconds(ctx)
+  await ctx.journal.write(transferLines(transfer, own, at, step), session)
+  const { kind, account_index: index, payment_ids: arrived } = transfer
+  if (kind === 'receive' && index === TREASURY_INDEX && arrived.length > 0)
+    await ctx.invoices.setSwept(arrived, at, session)
 }
 
 /** Stores and books transfers that only the chain knew. @throws a duplicate-key error if one is on record */
 export async function adoptTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
   await ctx.database.transaction(async (session) => {
-    for (const transfer of await insertTransfers(ctx, transfers, session)) {
+    await ctx.payouts.insertTransfers(transfers, session)
+    for (const transfer of transfers) {
       await bookTransfer(ctx, transfer, { own: [], others: [] }, session)
-      // If it sent money to another account of ours, that may have been booked as somebody's before.
-      const taker = await ctx.payouts.claimBrought(transfer.coin, transfer.tx, session)
-      if (taker !== undefined) await unbookTransfer(ctx, taker, session)
+      await forgetOwnMoney(ctx, transfer, session)
     }
   })
 }
 
-/** Reverses the journal lines of a transfer that are not reversed yet. */
+/** If a transfer sent money to another account of ours, that may be on record as money which came to nobody. */
+async function forgetOwnMoney(ctx: Context, { coin, tx }: TransferRecord, session: Session): Promise<void> {
+  if (!COIN_FACTS[coin].paysOneAddress) return
+  const at = nowSeconds(ctx)
+  for (const arrival of await ctx.invoices.listUnclaimed(tx, session))
+    if (await ctx.invoices.forgetArrival(arrival, at, session))
+      await ctx.journal.write(arrivalLine(arrival, 'own', at), session)
+}
+
+/**
+ * Reverses the journal lines of a transfer that are not reversed yet. Versions before schema 2 booked with it what it
+ * took in, which has a record of its own.
+ */
 async function unbookTransfer(ctx: Context, transfer: TransferRecord, session: Session): Promise<void> {
   const lines = await ctx.journal.list({ transfer_id: transfer._id }, Number.MAX_SAFE_INTEGER, session)
   const ids = new Set(lines.map(({ _id }) => _id))
-  const standing = lines.filter(({ _id }) => !_id.endsWith('/undone') && !ids.has(`${_id}/undone`))
+  const isOwn = ({ from, to }: JournalLine): boolean => from !== 'chain' && to !== 'chain'
+  const standing = lines.filter(
+    (line) => isOwn(line) && !line._id.endsWith('/undone') && !ids.has(`${line._id}/undone`),
+  )
   const reversed = standing.map((line) => reverse(line, 'undone', nowSeconds(ctx)))
   await ctx.journal.write(reversed, session)
 }
@@ -468,7 +479,7 @@ async function requireNotUsedUp(
   sentRaw: bigint | undefined,
   session: Session,
 ): Promise<void> {
-  await ctx.coins.claim(coin, [tx], session)
+  await ctx.coins.claim(coin, tx, session)
   const others = (await ctx.payouts.listPaidByHand(coin, tx, session)).filter((other) => other._id !== _id)
   const elsewhere = others.find((other) => other.address !== address)
   if (COIN_FACTS[coin].paysOneAddress && elsewhere !== undefined)

@@ -34,7 +34,6 @@ transferSchema.index({ coin: 1 }, only({ in_flight: true }, 'one_in_flight', tru
 transferSchema.index({ coin: 1, state: 1, _id: 1 })
 transferSchema.index({ coin: 1, state: 1, changed_at: 1 })
 transferSchema.index({ unexplained_to: 1, coin: 1 }, only({ unexplained_to: some }))
-transferSchema.index({ brought_by: 1, coin: 1 }, only({ brought_by: some }))
 
 /** Filter of payouts that may not have arrived; how far one in a transfer is, only the transfer says. */
 export const MAY_BE_UNPAID = { state: { $in: ['owed', 'in_transfer'] as StoredPayout['state'][] } }
@@ -71,7 +70,10 @@ const decidedAt = (at: number) => ({ state: 'owed' as const, 'decided.until': { 
 /** A payout may leave its transfer between the reads of both, but hardly each time. */
 const MAX_READS = 5
 
-type Payee = Pick<StoredPayout, '_id' | 'agent_id' | 'order_id'>
+type Payee = Pick<StoredPayout, '_id' | 'agent_id' | 'order_id' | 'arrival_id'>
+
+/** Whether the ledger and the payee are told of its steps: what came to nobody is no agent's, and was never owed. */
+const isTold = ({ arrival_id: id }: Payee): boolean => id === undefined
 
 /** The event that tells the payee of a step of its payout. */
 export const payoutMark = ({ _id, agent_id: payee, order_id }: Payee, { data }: PendingEntry): EventMark =>
@@ -233,15 +235,16 @@ export function createPayoutStore(connection: Connection) {
       const update = {
         $set: set,
         ...(unset.length === 0 ? {} : { $unset: gone }),
-        $push: { pending: entry, tells: payoutMark(payout, entry) },
+        ...(isTold(payout) ? { $push: { pending: entry, tells: payoutMark(payout, entry) } } : {}),
       }
       if (!(await payouts.change({ _id: payout._id, ...filterOf(condition) }, update, session)))
         throw new Overtaken(`payout ${payout._id} has changed since it was read`)
     },
     async addEntries(entries: ReadonlyMap<Payee, PendingEntry>, session: Session): Promise<void> {
-      const writes = [...entries].map(([payout, pending]) => {
+      const writes = [...entries].flatMap(([payout, pending]) => {
+        if (!isTold(payout)) return []
         const update = { $push: { pending, tells: payoutMark(payout, pending) } }
-        return { updateOne: { filter: { _id: payout._id }, update } }
+        return [{ updateOne: { filter: { _id: payout._id }, update } }]
       })
       if (writes.length > 0) await payouts.model.bulkWrite(writes, { session })
     },
@@ -313,12 +316,6 @@ export function createPayoutStore(connection: Connection) {
       if (!(await transfers.change({ _id: id, state: from }, update, session)))
         throw new Overtaken(`transfer ${id} has changed since it was read`)
     },
-    /** Notes that `tx` is our own, so the transfer that takes it in brings nothing. @returns that transfer */
-    claimBrought: (coin: Coin, tx: string, session: Session) =>
-      transfers.swap({ coin, brought_by: tx }, { $unset: { brings: 1, brought_by: 1 } }, session),
-    /** The transfer that takes in `tx`, which is neither a payment nor of our own. */
-    findTaker: (coin: Coin, tx: string, session: Session) =>
-      transfers.one({ coin, brought_by: tx }, { session }),
     setRefused: (transferId: string, refused: TransferRecord['refused'] | null) =>
       transfers.change(
         { _id: transferId, state: { $in: [...OPEN_TRANSFERS, 'confirmed'] } },

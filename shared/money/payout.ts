@@ -17,8 +17,11 @@ export const payoutFields = {
   /** What it is owed for, such as `<order id>/release`: unique, so that nothing is owed twice. */
   source: text,
   coin: textOf<Coin>(),
+  /** The payee; of what is sent back, the arrival. */
   agent_id: text,
   order_id: maybe.text,
+  /** The money that came to nobody and that it sends back. */
+  arrival_id: maybe.text,
   amount_raw: text,
   address: maybe.text,
   state: textOf<'owed' | 'in_transfer' | 'manual' | 'withdrawn'>(),
@@ -104,6 +107,7 @@ export const transferFields = {
   signed: text,
   amount_raw: text,
   fee_raw: maybe.text,
+  /** The arrivals that a `receive` takes in or a `sweep` sends on. */
   payment_ids: list(text),
   payout_ids: list(text),
   state: textOf<TransferState>(),
@@ -118,9 +122,6 @@ export const transferFields = {
   unexplained_to: maybe.list(text),
   /** The operator has accounted for it. */
   explained: maybe.flag,
-  /** If it takes in money that is neither a payment nor our own: the account that gets it, and its source. */
-  brings: maybe.textOf<'operator' | 'unassigned'>(),
-  brought_by: maybe.text,
 }
 export type TransferRecord = RecordOf<typeof transferFields>
 export type UnexplainedSend = TransferRecord & Required<Pick<TransferRecord, 'unexplained_to'>>

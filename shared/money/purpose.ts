@@ -39,6 +39,8 @@ export interface Purpose {
   lost?(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
   /** The chain has such a payment again. */
   restored?(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
+  /** The operator gives a payment up that never came; it counts as taken back by the chain from then on. */
+  givenUp?(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
   /** The operator takes a payment back; `invoice` still counts it. @throws Refusal `wrong_state` */
   undone(ctx: Context, invoice: InvoiceRecord, payment: PaymentRecord, session: Session): Promise<Outcome>
   expired(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<Outcome>

@@ -4,15 +4,15 @@ import { pagesOf } from '../platform/records.ts'
 import type { Context } from '../context.ts'
 import { newId } from '../platform/ids.ts'
 import { nowSeconds } from '../platform/time.ts'
+import { recordArrival } from './arrivals.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
 import { stopToReconcile } from './coin-round.ts'
 import type { CoinDriver } from './driver.ts'
 import { holdSuspects } from './due-payouts.ts'
-import type { InvoiceRecord, SeenPayment } from './invoice.ts'
+import { isPayment, type InvoiceRecord, type SeenPayment } from './invoice.ts'
 import { adoptTransfers, explainTransfer, freeCleared, newTransfer } from './payout-service.ts'
 import type { TransferRecord } from './payout.ts'
 import type { FoundSend, StrayMoney } from './reconciliation-store.ts'
-import { recordPayment } from './settlement.ts'
 import { listUndecided, listUnexplained } from './suspects.ts'
 
 /*
@@ -39,8 +39,8 @@ export interface FoundTransaction extends Pick<
 export interface Findings {
   /** Stores a transaction of ours, unless it is on record. */
   adopt(found: FoundTransaction): Promise<void>
-  /** Records a payment, which counts once. @returns its id; undefined if no invoice has the address */
-  count(payment: SeenPayment): Promise<string | undefined>
+  /** Records what came to an address of ours, which counts once. @returns its id; undefined if it is our own money */
+  count(arrival: SeenPayment): Promise<string | undefined>
   /** Notes money at an address of ours that belongs to no invoice. */
   stray(money: StrayMoney): void
 }
@@ -56,13 +56,14 @@ export function startFindings(ctx: Context, coin: Coin, reason: string) {
       if (adopted.unexplained_to !== undefined)
         found.sends.push({ tx: adopted.tx, to: adopted.unexplained_to, amount_raw: adopted.amount_raw })
     },
-    async count(payment) {
-      const before = await ctx.invoices.findPayment(coin, payment.tx, payment.addressIndex)
+    async count(arrival) {
+      const { tx, addressIndex } = arrival
+      const before = await ctx.invoices.findArrival(coin, tx, addressIndex)
       if (before?.state === 'settled') return before._id
-      await recordPayment(ctx, payment)
-      const after = await ctx.invoices.findPayment(coin, payment.tx, payment.addressIndex)
-      if (after !== undefined) found.payments++
-      return after?._id
+      const id = await recordArrival(ctx, arrival)
+      const after = await ctx.invoices.findArrival(coin, tx, addressIndex)
+      if (after !== undefined && isPayment(after)) found.payments++
+      return id
     },
     stray: (money) => void found.stray.push(money),
   }

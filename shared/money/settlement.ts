@@ -1,15 +1,23 @@
-import { omitUndefined } from '../platform/omit-undefined.ts'
+import { omitUndefined, pick } from '../platform/omit-undefined.ts'
 import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
 import { makeMark, type EventMark } from '../events/mark.ts'
-import { isDuplicateKey, isOutage, rolledBack, unavailable, type Session } from '../platform/database.ts'
+import {
+  isDuplicateKey,
+  isOutage,
+  Overtaken,
+  rolledBack,
+  unavailable,
+  type Session,
+} from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import { newId, newStepId } from '../platform/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { LAPSED_LOOK_EVERY_MS } from '../platform/limits.ts'
 import { unixSeconds, nowSeconds } from '../platform/time.ts'
 import { dustThreshold, type Coin } from './coin.ts'
-import type { InvoiceRecord, PaymentRecord, SeenPayment } from './invoice.ts'
+import { isOnWordAlone, isPayment } from './invoice.ts'
+import type { ArrivalRecord, InvoiceRecord, PaymentRecord, SeenPayment } from './invoice.ts'
 import { paymentLine } from './journal.ts'
 import {
   isLateArrival,
@@ -31,9 +39,9 @@ const serialKey = (agentId: string): string => `payments ${agentId}`
 /**
  * Records a payment that was found on the chain or named by the operator. Any number of workers may report
  * the same payment, at any time and repeatedly: it counts once. First the payment is stored, unique by coin,
- * transaction and address. Once it is confirmed, one transaction makes it `settled` and changes invoice,
- * pass, referral and ledger. A confirmed late payment stays `seen` until its invoice has expired and there is
- * a fresh rate: see settleWaiting().
+ * transaction and address; what is on record there as nobody's stays so. Once it is confirmed, one transaction
+ * makes it `settled` and changes invoice, pass, referral and ledger. A confirmed late payment stays `seen` until
+ * its invoice has expired and there is a fresh rate: see settleWaiting().
  *
  * @returns the invoice's id; undefined if no invoice has this address, or the amount is dust
  */
@@ -48,6 +56,7 @@ export async function recordPayment(ctx: Context, found: SeenPayment, by: Report
 /** Brings what is stored of a payment at the invoice's address up to what was found. */
 async function recordAt(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: Reporter) {
   const payment = await findOrStorePayment(ctx, invoice, found, by)
+  if (payment === undefined) return
   if (BigInt(payment.amount_raw) !== found.amountRaw && !(await correctAmount(ctx, payment, found.amountRaw)))
     return
   const sighting = judgeSighting(payment, found.lockedUntil !== undefined)
@@ -64,8 +73,8 @@ async function recordAt(ctx: Context, invoice: InvoiceRecord, found: SeenPayment
 }
 
 /** Notes that the chain shows a payment; if the operator had recorded it, payouts of it may now be sent. */
-export async function noteShown(ctx: Context, { _id, by, shown_at: at }: PaymentRecord): Promise<void> {
-  if (by === 'operator' && at === undefined) await ctx.invoices.setShown(_id, nowSeconds(ctx))
+export async function noteShown(ctx: Context, arrival: ArrivalRecord): Promise<void> {
+  if (isOnWordAlone(arrival)) await ctx.invoices.setShown(arrival._id, nowSeconds(ctx))
 }
 
 /** The event that tells an invoice's agent of a step. */
@@ -77,12 +86,12 @@ const invoiceMark = (
 /**
  * Returns the payment of this transaction to this address as it is on record, whatever was found now. If
  * there is none it is stored first, as `seen` or `locked`, and marked `late` if it came after the invoice's
- * time.
+ * time. @returns undefined if no invoice counts what is on record
  */
 async function findOrStorePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: Reporter) {
   const { coin, tx, addressIndex, amountRaw } = found
-  const known = await ctx.invoices.findPayment(coin, tx, addressIndex)
-  if (known !== undefined) return known
+  const known = await ctx.invoices.findArrival(coin, tx, addressIndex)
+  if (known !== undefined) return isPayment(known) ? known : undefined
   const [rate, record] = await Promise.all([readFreshRate(ctx, coin), ctx.coins.findCoin(coin)])
   const roundAt = record?.round_at ?? 0
   const ids = { _id: newId('payment'), salt: newSalt() }
@@ -110,7 +119,7 @@ async function findOrStorePayment(ctx: Context, invoice: InvoiceRecord, found: S
         ...(isLate && current.days !== undefined ? omitUndefined({ arrival_rate: rate?.usd }) : {}),
         by,
       }
-      await ctx.invoices.insertPayment(payment, session)
+      await ctx.invoices.insertArrival(payment, session)
       if (holdsOpen(payment)) await purposeOf(ctx, payment).noted?.(ctx, payment, session)
       return payment
     })
@@ -119,10 +128,10 @@ async function findOrStorePayment(ctx: Context, invoice: InvoiceRecord, found: S
     return noted
   } catch (error) {
     if (!isDuplicateKey(error)) throw error
-    const other = await ctx.invoices.findPayment(coin, tx, addressIndex)
+    const other = await ctx.invoices.findArrival(coin, tx, addressIndex)
     // The record that was in the way has been rolled back by an election.
     if (other === undefined) throw unavailable(error)
-    return other
+    return isPayment(other) ? other : undefined
   }
 }
 
@@ -160,7 +169,7 @@ async function settlePayment(ctx: Context, payment: PaymentRecord, confirmations
 }
 
 /** What became of a confirmed payment; nothing is stored unless it is settled. */
-type Settlement =
+export type Settlement =
   Exclude<PaymentVerdict, { kind: 'buys' }> | { kind: 'settled' } | { kind: 'waits'; for: 'rate' }
 
 /** Settles a payment in one transaction, if it is `seen` and need not wait. */
@@ -170,38 +179,37 @@ function transactSettlement(ctx: Context, paymentId: string, confirmations: numb
     if (noted === undefined) throw rolledBack(`payment ${paymentId}`)
     const invoice = await ctx.invoices.find(noted.invoice_id, session)
     if (invoice === undefined) throw new Error(`payment ${paymentId} has no invoice`)
-    const at = nowSeconds(ctx)
-    const verdict = judgePayment(noted, invoice, at)
-    if (verdict.kind !== 'buys') return verdict
-    const { late } = verdict
-    const payment = { ...noted, late }
-    const bought = await purposeOf(ctx, invoice).received(ctx, invoice, payment, session)
-    if (bought === undefined) return { kind: 'waits', for: 'rate' }
-    const holder = by === 'operator' ? await claimHolder(ctx, payment, session) : undefined
-    const taken = omitUndefined({ taken_from: holder })
-    const lines = [...paymentLine({ ...payment, ...taken }, 'received', at), ...(bought.lines ?? [])]
-    const marks = [invoiceMark(invoice, 'confirmed')]
-    await changeInvoice(ctx, invoice, { ...bought, entries: [], lines }, session, marks)
     const recorded = by === 'operator' ? { by } : {}
-    const settled = { settled_at: at, confirmations, late, ...recorded, ...taken, ...bought.settled }
-    const entries = [paymentEntry({ ...payment, ...settled }, at), ...(bought.entries ?? [])]
-    await ctx.invoices.settlePayment(paymentId, settled, entries, session)
-    return { kind: 'settled' }
+    return settleIn(ctx, { ...noted, ...recorded, confirmations }, invoice, session)
   })
 }
 
 /**
- * Finds the account that already has the money which the operator records as a payment, if any, and claims
- * the money: a transfer of ours that has yet to take it in will bring nothing.
+ * Settles a payment that is stored as `seen`, unless it has to wait.
+ *
+ * @param payment with the fields that are stored with that: who says that it was made, and its confirmations
+ * @param invoice as it was read in this transaction
  */
-async function claimHolder(ctx: Context, { coin, tx, amount_raw: raw }: PaymentRecord, session: Session) {
-  await ctx.coins.claim(coin, [tx], session)
-  const taker = await ctx.payouts.findTaker(coin, tx, session)
-  if (taker !== undefined && taker.state !== 'confirmed') await ctx.payouts.claimBrought(coin, tx, session)
-  if (taker?.state === 'confirmed' && taker.amount_raw === raw) return taker.brings
-  const deposit = await ctx.journal.findDeposit(coin, tx, session)
-  const to = deposit?.amount_raw === raw ? deposit.to : undefined
-  return to === 'unassigned' || to === 'operator' ? to : undefined
+export async function settleIn(
+  ctx: Context,
+  payment: PaymentRecord,
+  invoice: InvoiceRecord,
+  session: Session,
+): Promise<Settlement> {
+  const at = nowSeconds(ctx)
+  const verdict = judgePayment(payment, invoice, at)
+  if (verdict.kind !== 'buys') return verdict
+  const { late } = verdict
+  const bought = await purposeOf(ctx, invoice).received(ctx, invoice, { ...payment, late }, session)
+  if (bought === undefined) return { kind: 'waits', for: 'rate' }
+  const lines = [...paymentLine(payment, 'received', at), ...(bought.lines ?? [])]
+  const marks = [invoiceMark(invoice, 'confirmed')]
+  await changeInvoice(ctx, invoice, { ...bought, entries: [], lines }, session, marks)
+  const { by, confirmations } = payment
+  const settled = { settled_at: at, confirmations, late, by, ...bought.settled }
+  const entries = [paymentEntry({ ...payment, ...settled }, at), ...(bought.entries ?? [])]
+  await ctx.invoices.settlePayment(payment._id, settled, entries, session)
+  return { kind: 'settled' }
 }
 
 /**
@@ -345,18 +353,17 @@ async function expire(ctx: Context, invoice: InvoiceRecord, look_after: number):
 }
 
 /**
- * Takes back a payment that the operator had recorded, and all that it bought.
+ * Takes back a payment that the operator had recorded, and all that it bought. If its money had come to nobody, it
+ * is nobody's again.
  *
  * @throws Refusal `no_such_record`; `wrong_state` if the chain has shown it, or what it bought is used up
  */
 export async function undoPayment(ctx: Context, paymentId: string): Promise<PaymentRecord> {
+  const ids = { _id: newId('payment'), salt: newSalt() }
   return ctx.database.transaction(async (session) => {
-    const payment = await ctx.invoices.findPaymentById(paymentId, session)
-    if (payment === undefined) throw new Refusal('no_such_record', 'There is no payment with this id.')
-    if (payment.state !== 'settled')
-      throw new Refusal('wrong_state', `The payment is ${payment.state}, so it bought nothing.`)
-    if (payment.by !== 'operator' || payment.shown_at !== undefined)
-      throw new Refusal('wrong_state', 'The chain has shown this payment, so it stays.')
+    const payment = await requireCounted(ctx, paymentId, session)
+    const { came_to } = payment
+    if (!isOnWordAlone(payment) && !(payment.by === 'operator' && came_to !== undefined)) throw shownByChain()
     const invoice = await ctx.invoices.find(payment.invoice_id, session)
     if (invoice === undefined) throw new Error(`payment ${paymentId} has no invoice`)
     const at = nowSeconds(ctx)
@@ -365,8 +372,67 @@ export async function undoPayment(ctx: Context, paymentId: string): Promise<Paym
     const reversed = [...paymentLine(payment, 'undone', at), ...lines]
     await changeInvoice(ctx, invoice, { ...outcome, lines: reversed }, session)
     await ctx.invoices.undoPayment(payment, at, [undoneEntry(payment, at), ...entries], session)
+    if (came_to !== undefined)
+      await ctx.invoices.insertArrival(
+        { ...newArrival({ ...payment, came_to }, at), ...ids, ...pick(payment, 'swept_at') },
+        session,
+      )
     return payment
   })
+}
+
+/**
+ * Gives up a payment that the operator had recorded and that never came, when what it bought is used: it stays
+ * bought, and the venue bears the loss. If the chain shows it after all, the loss is over.
+ *
+ * @throws Refusal `no_such_record`; `wrong_state` if the chain has shown it
+ */
+export async function givePaymentUp(ctx: Context, paymentId: string): Promise<PaymentRecord> {
+  const stepId = newStepId()
+  return ctx.database.transaction(async (session) => {
+    const payment = await requireCounted(ctx, paymentId, session)
+    if (!isOnWordAlone(payment)) throw shownByChain()
+    const at = nowSeconds(ctx)
+    const { _id, invoice_id, coin, amount_raw } = payment
+    // Without the order, whose sides are owed what they were: the verifiers add up payments of orders.
+    const data = { step: 'lost', payment_id: _id, invoice_id, coin, amount_raw }
+    const entry: PendingEntry = { source: `${_id}/lost`, at, kind: 'payment', data }
+    if (!(await ctx.invoices.setReversed(_id, at, session, entry)))
+      throw new Overtaken(`payment ${_id} has changed since it was read`)
+    await ctx.journal.write(paymentLine(payment, `lost/${stepId}`, at), session)
+    await purposeOf(ctx, payment).givenUp?.(ctx, payment, session)
+    return payment
+  })
+}
+
+/** Reads a payment that bought something. @throws Refusal `no_such_record`, `wrong_state` */
+async function requireCounted(ctx: Context, paymentId: string, session: Session): Promise<PaymentRecord> {
+  const payment = await ctx.invoices.findPaymentById(paymentId, session)
+  if (payment === undefined) throw new Refusal('no_such_record', 'There is no payment with this id.')
+  if (payment.state !== 'settled')
+    throw new Refusal('wrong_state', `The payment is ${payment.state}, so it bought nothing.`)
+  if (payment.reversed_at !== undefined)
+    throw new Refusal('wrong_state', 'The payment is lost, and the venue bears that already.')
+  return payment
+}
+
+const shownByChain = (): Refusal =>
+  new Refusal('wrong_state', 'The chain has shown this payment, so it stays.')
+
+/** The record of confirmed money that no invoice counts, but for its id and salt. @param at Unix seconds */
+export function newArrival(
+  {
+    coin,
+    tx,
+    address_index,
+    amount_raw,
+    came_to,
+  }: Pick<ArrivalRecord, 'coin' | 'tx' | 'address_index' | 'amount_raw'> &
+    Required<Pick<ArrivalRecord, 'came_to'>>,
+  at: number,
+) {
+  const seen = { confirmations: 1, first_seen_at: at, settled_at: at, late: false }
+  return { coin, tx, address_index, amount_raw, came_to, state: 'settled', by: 'chain', ...seen } as const
 }
 
 /** The ledger entry of a payment that the operator took back. */

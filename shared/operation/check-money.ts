@@ -1,9 +1,10 @@
-import { isPaid, remainderRaw, type InvoiceRecord, type PaymentRecord } from '../money/invoice.ts'
+import { isPaid, isPayment, remainderRaw } from '../money/invoice.ts'
+import type { ArrivalRecord, InvoiceRecord, PaymentRecord } from '../money/invoice.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { addToOwed, NOTHING_OWED } from '../ledger/solvency.ts'
 import { takenFee, type OrderRecord } from '../market/order.ts'
 import { COINS, type Coin } from '../money/coin.ts'
-import type { Account, JournalLine } from '../money/journal.ts'
+import { payoutAccounts, type Account, type JournalLine } from '../money/journal.ts'
 import type { StoredPayout, TransferRecord } from '../money/payout.ts'
 
 /*
@@ -18,27 +19,29 @@ import type { StoredPayout, TransferRecord } from '../money/payout.ts'
  * 2. received + carried = what its days were bought at + what is left + what moved on, to the last raw. Days
  *    bought by a payment cost that payment's `price_raw`, the others the invoice's amount.
  * 3. Of an agent's invoices in a coin, what moved out is what was carried in.
- * 4. No two payments have one transaction at one address; no two invoices have one address.
+ * 4. No two arrivals have one transaction at one address; no two invoices have one address.
  * 5. Each settled payment has one `payment` entry of its amount, others none; the `pass_credit` entries of an
  *    invoice add up to its `credited_days`.
  *
+ * @param payments with the arrivals that no invoice counts
  * @param entries numbered and pending; one that just got its number may be there twice
  * @returns a sentence for each fault
  */
 export function findMoneyFaults({
   invoices,
-  payments,
+  payments: arrivals,
   entries,
 }: {
   invoices: readonly InvoiceRecord[]
-  payments: readonly PaymentRecord[]
+  payments: readonly ArrivalRecord[]
   entries: readonly PendingEntry[]
 }): string[] {
+  const payments = arrivals.filter(isPayment)
   const byInvoice = Map.groupBy(payments, ({ invoice_id: id }) => id)
   return [
     ...invoices.flatMap((invoice) => checkInvoice(invoice, byInvoice.get(invoice._id) ?? [])),
     ...checkMoves(invoices),
-    ...checkUnique('payment', payments, ({ coin, tx, address_index }) => `${coin} ${tx} ${address_index}`),
+    ...checkUnique('payment', arrivals, ({ coin, tx, address_index }) => `${coin} ${tx} ${address_index}`),
     ...checkUnique('address', invoices, ({ coin, address_index }) => `${coin} ${address_index}`),
     ...checkUnique('address', invoices, ({ address }) => address),
     ...checkEntries(invoices, payments, new Map(entries.map((entry) => [entry.source, entry]))),
@@ -56,8 +59,11 @@ function checkInvoice(invoice: InvoiceRecord, payments: readonly PaymentRecord[]
   const arrived = sum(settled.map(({ amount_raw }) => BigInt(amount_raw)))
   if (arrived !== received)
     faults.push(`${id} has received ${received}, and its settled payments are ${arrived}`)
+  // What the operator recorded or gave may have come to another address.
   const isOwn = (payment: PaymentRecord): boolean =>
-    payment.agent_id === agentId && payment.coin === coin && payment.address_index === addressIndex
+    payment.agent_id === agentId &&
+    payment.coin === coin &&
+    (payment.address_index === addressIndex || payment.by === 'operator')
   if (!payments.every(isOwn)) faults.push(`${id} has a payment that is not its own`)
   if (invoice.days === undefined) return faults
   const days = BigInt(invoice.days)
@@ -124,7 +130,8 @@ function checkEntries(
 
 export interface BookRecords {
   invoices: InvoiceRecord[]
-  payments: PaymentRecord[]
+  /** With the arrivals that no invoice counts. */
+  payments: ArrivalRecord[]
   orders: OrderRecord[]
   payouts: StoredPayout[]
   transfers: TransferRecord[]
@@ -179,9 +186,8 @@ export function findBookFaults(read: BookRecords): string[] {
   return faults
 }
 
-/** Whether a line is of money that came in or went back and is no payment: only the journal has that. */
-const isDeposit = ({ from, to }: JournalLine): boolean =>
-  [from, to].includes('chain') && ['operator', 'unassigned'].includes(from === 'chain' ? to : from)
+/** Whether a line is of what a wallet held before the books saw it: only the journal has that. */
+const isOpening = ({ _id }: JournalLine): boolean => _id.startsWith('opening/')
 
 /** Returns what each account must hold by the records of one coin. */
 function expectedBalances({
@@ -192,13 +198,17 @@ function expectedBalances({
   transfers,
   lines,
 }: BookRecords): Map<Account, bigint> {
-  const expected = balancesOf(lines.filter(isDeposit))
+  const expected = balancesOf(lines.filter(isOpening))
   const move = (from: Account, to: Account, amountRaw: bigint | string): void =>
     moveBetween(expected, from, to, BigInt(amountRaw))
-  for (const payment of payments.filter(({ state }) => state === 'settled')) {
-    const { order_id: orderId, taken_from: from = 'chain' } = payment
+  const standing = payments.filter(({ state }) => state === 'settled')
+  for (const { came_to: account, amount_raw: raw } of standing)
+    if (account !== undefined) move('chain', account, raw)
+  for (const payment of standing.filter(isPayment)) {
+    const { order_id: orderId, came_to: from = 'chain' } = payment
     const to: Account = orderId === undefined ? `invoice:${payment.invoice_id}` : `order:${orderId}`
-    move(payment.reversed_at === undefined ? from : 'lost', to, payment.amount_raw)
+    move(from, to, payment.amount_raw)
+    if (payment.reversed_at !== undefined) move('lost', 'chain', payment.amount_raw)
   }
   for (const invoice of invoices.filter(({ days }) => days !== undefined)) {
     const account: Account = `invoice:${invoice._id}`
@@ -216,9 +226,9 @@ function expectedBalances({
   const confirmed = transfers.filter(({ state }) => state === 'confirmed')
   const confirmedIds = new Set(confirmed.map(({ _id }) => _id))
   for (const payout of payouts.filter(({ state }) => state !== 'withdrawn')) {
-    const { order_id: orderId, state, transfer_id: transferId = '', amount_raw: raw } = payout
-    const owed: Account = `owed:${payout.agent_id}`
-    move(orderId === undefined ? 'operator' : `order:${orderId}`, owed, raw)
+    const { state, transfer_id: transferId = '', amount_raw: raw } = payout
+    const { payer, owed } = payoutAccounts(payout)
+    move(payer, owed, raw)
     // All that a confirmed transfer sends is moved on from the operator's account below.
     if (state === 'manual' || (state === 'in_transfer' && confirmedIds.has(transferId)))
       move(owed, 'operator', raw)

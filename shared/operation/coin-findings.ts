@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts'
 import { COIN_FACTS } from '../money/coin-facts.ts'
-import { COINS, formatAmount, type Coin } from '../money/coin.ts'
+import { COINS, formatAmount, parseAmount, type Coin } from '../money/coin.ts'
 import type { CoinRecord } from '../money/coin-store.ts'
 import { readSendable, sendableSince } from '../money/due-payouts.ts'
 import { isFresh } from '../money/rate.ts'
@@ -24,6 +24,7 @@ export const coinFindings: FindingReader = {
         ...checkCoin(coin, nowSeconds(ctx)),
         await checkRate(ctx, coin._id),
         await checkTreasury(ctx, coin),
+        await checkUnassigned(ctx, coin._id),
       ]),
       ...COINS.map((coin) => checkPayouts(ctx, coin)),
     ])
@@ -138,6 +139,18 @@ async function checkTreasury(ctx: Context, record: CoinRecord): Promise<Finding 
     what: `The treasury of ${coin} holds ${formatSum(heldRaw, coin)}, and ${formatSum(owedRaw, coin)} are owed`,
     why: 'what was paid lately may still be on its way into it',
     command: `send ${formatSum(owedRaw - BigInt(heldRaw), coin)} to ${address}`,
+  }
+}
+
+/** Checks whether money waits for the operator to say whose it is; less than MIN_PAYOUT may wait for ever. */
+async function checkUnassigned(ctx: Context, coin: Coin): Promise<Finding | undefined> {
+  const sumRaw = (await ctx.invoices.sumUnassigned())[coin]
+  if (sumRaw < parseAmount(ctx.config.minPayout[coin], coin)) return undefined
+  return {
+    kind: 'money_unassigned',
+    about: coin,
+    what: `${formatSum(sumRaw, coin)} came to addresses of ours and belongs to no invoice`,
+    command: `${OPERATOR} unassigned   # then give, return or keep it`,
   }
 }
 

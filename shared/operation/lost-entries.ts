@@ -47,11 +47,12 @@ const RULES: readonly Rule[] = [
   { collection: 'announcements', step: 'announcement' },
   { collection: 'offers', step: 'offer' },
   { collection: 'orders', step: undefined },
-  { collection: 'payouts', step: undefined },
+  // What is sent back to nobody in particular has no entries.
+  { collection: 'payouts', step: undefined, filter: { arrival_id: { $exists: false } } },
   {
     collection: 'payments',
     step: 'payment',
-    filter: { state: 'settled' },
+    filter: { state: 'settled', invoice_id: { $exists: true } },
     remake: (payment: PaymentRecord) => paymentEntry(payment, payment.settled_at ?? payment.first_seen_at),
   },
 ]

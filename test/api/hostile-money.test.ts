@@ -222,7 +222,7 @@ describe('a payment', () => {
       })
       expect(await stored(unpaid.id)).toMatchObject({ received_raw: '0', credited_days: 0 })
       expect(
-        (await venue.ctx.invoices.listPaymentsByTx('xno', [tx])).map(({ invoice_id }) => invoice_id),
+        (await venue.ctx.invoices.listArrivalsByTx('xno', [tx])).map(({ invoice_id }) => invoice_id),
       ).toEqual([paid.id])
       expect([Math.round(await daysLeft(payer)), await daysLeft(thief)]).toEqual([2, 0])
     }
@@ -1066,7 +1066,7 @@ describe('what the operator mistypes', () => {
         await sweepNano(venue.ctx)
         await sendNano(venue.ctx)
         expect(arrived(refund)).toBe(2n * XNO)
-        const [payment] = await venue.ctx.invoices.listPaymentsByTx('xno', [tx])
+        const [payment] = await venue.ctx.invoices.listArrivalsByTx('xno', [tx])
         expect(await settle('--undo', payment?._id ?? '')).toMatchObject({ error: 'wrong_state' })
       }
       await checkAll()

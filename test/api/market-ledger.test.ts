@@ -7,8 +7,7 @@ import { findContentFaults } from '../../shared/operation/content-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { addToOwed, NOTHING_OWED } from '../../shared/ledger/solvency.ts'
-import type { InvoiceRecord } from '../../shared/money/invoice.ts'
-import { move } from '../../shared/money/journal.ts'
+import { giveUnassigned, keepUnassigned, recordUnassigned } from '../../shared/money/arrivals.ts'
 import { sumByCoin } from '../../shared/money/sum-raw.ts'
 import { markPaidByHand } from '../../shared/money/payout-service.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
@@ -24,7 +23,6 @@ import {
   type TestMarket,
 } from '../support/market.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
-import { recordPayment } from '../support/told-chain.ts'
 
 let market: TestMarket
 let paidOut: PlacedOrder
@@ -213,19 +211,18 @@ describe('GET /market/solvency', () => {
   })
 
   it.each(['unassigned', 'operator'] as const)(
-    'counts what the operator took for an order out of %s money as received',
+    'counts what the operator gave an order out of %s money as received',
     async (account) => {
       const { ctx } = market
       const order = await market.order({ currency: 'xno' })
-      const { address_index: addressIndex } = (await ctx.invoices.find(order.invoiceId)) as InvoiceRecord
-      const found = { coin: 'xno', tx: newTx(), addressIndex, amountRaw: order.amountRaw } as const
-      const at = unixSeconds(ctx.databaseNow())
-      const deposit = move(`xno/${found.tx}/test`, 'chain', account, order.amountRaw, { coin: 'xno', at })
-      await ctx.database.transaction((session) => ctx.journal.write(deposit, session))
-      await recordPayment(ctx, { ...found, confirmations: 1, isConfirmed: true }, 'operator')
+      const arrival = { coin: 'xno', tx: newTx(), addressIndex: 0, amountRaw: order.amountRaw } as const
+      await recordUnassigned(ctx, arrival)
+      if (account === 'operator') await keepUnassigned(ctx, arrival.tx)
+      await giveUnassigned(ctx, arrival.tx, order.invoiceId)
       expect((await ctx.orders.find(order.id))?.status).toBe('paid')
-      expect(await ctx.invoices.findPayment('xno', found.tx, addressIndex)).toMatchObject({
-        taken_from: account,
+      expect(await ctx.invoices.findArrival('xno', arrival.tx, 0)).toMatchObject({
+        came_to: account,
+        invoice_id: order.invoiceId,
       })
       await number()
       await market.letPass(11_000)

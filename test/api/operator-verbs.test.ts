@@ -5,6 +5,7 @@ import { UnrecoverableError, Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
+import { recordUnassigned } from '../../shared/money/arrivals.ts'
 import { OPERATOR_VERBS } from '../../scripts/operator/verbs.ts'
 import { trackChildren } from '../../scripts/embedded/children.ts'
 import { requireRedis } from '../../scripts/embedded/programs.ts'
@@ -32,7 +33,7 @@ import { readSealKey } from '../../shared/ledger/seal-key.ts'
 import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal.ts'
 import { sealFields } from '../../shared/ledger/seal.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
-import { makeCoinReady } from '../support/coins.ts'
+import { makeCoinReady, newTx } from '../support/coins.ts'
 import { FULL, sampled } from '../support/full.ts'
 import { openMarket, type TestMarket } from '../support/market.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
@@ -150,6 +151,13 @@ async function invoice(): Promise<string> {
 
 let trading: Promise<TestMarket> | undefined
 const market = () => (trading ??= openMarket(service))
+
+/** The transaction of a raw that came to the treasury. */
+async function nobodysMoney(): Promise<string> {
+  const found = { coin: 'xno', tx: newTx(), addressIndex: 0, amountRaw: 1n } as const
+  await recordUnassigned(service.ctx, found)
+  return found.tx
+}
 
 async function owedPayout(): Promise<string> {
   const order = await (await market()).delivered()
@@ -310,6 +318,7 @@ describe('npm run operator', () => {
       ['seal', '--adopt', '0', '00'.repeat(32)],
       ['keygen', newKey],
       ['settle-invoice', await invoice(), '1', 'ab'.repeat(32)],
+      ['unassigned', 'keep', await nobodysMoney()],
       ['payout-paid', await owedPayout(), 'ab'.repeat(32)],
       ['pay', (await market()).seller.id],
       ['dispute', await disputedOrder(), 'release'],

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { giveUnassigned, keepUnassigned } from '../../shared/money/arrivals.ts'
 import { fillMonero, sendMonero, watchMonero } from '../support/monero-jobs.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import {
@@ -37,12 +38,14 @@ const balance = async (account: 'operator' | 'unassigned' | 'network_fee') =>
   (await venue.ctx.journal.balances('xmr')).get(account) ?? 0n
 
 describe('the books and the wallet in Monero', () => {
-  it('agree on what the operator puts in, from the block on that makes it final', async () => {
+  it('agree on what the operator puts in, which is nobody’s first, from the block on that makes it final', async () => {
     expect(await gap()).toBe('0')
     await venue.fund(3, 2n * XMR)
     await venue.generate(CONFIRMATIONS)
     expect(await gap()).toBe('0')
-    expect(await balance('operator')).toBe(6n * XMR)
+    expect(await balance('unassigned')).toBe(6n * XMR)
+    for (const { _id } of await venue.ctx.invoices.listUnassigned(10)) await keepUnassigned(venue.ctx, _id)
+    expect([await balance('unassigned'), await balance('operator')]).toEqual([0n, 6n * XMR])
   })
 
   it('agree at each step of a payment, and on dust, which is nobody’s', async () => {
@@ -56,6 +59,26 @@ describe('the books and the wallet in Monero', () => {
       await venue.generate(1)
     }
     expect(await gap()).toBe('0')
+    expect(await balance('unassigned')).toBe(9_999n)
+  })
+
+  it('agree on what came to an address of no invoice, given to one, which no later scan takes for lost', async () => {
+    const { ctx } = venue
+    const [stray] = await ctx.monero.wallet.createSubaddresses(1)
+    await venue.regtest.payer.pay([{ address: stray?.address ?? '', amountPico: DAY_PICO }])
+    await venue.generate(CONFIRMATIONS)
+    expect(await gap()).toBe('0')
+    const [arrival] = (await ctx.invoices.listUnassigned(10)).filter(
+      ({ amount_raw: raw }) => raw === String(DAY_PICO),
+    )
+    const invoice = await venue.invoice(1)
+    const given = await giveUnassigned(ctx, arrival?.tx ?? '', invoice.id)
+    expect(given).toMatchObject({ _id: arrival?._id, invoice_id: invoice.id })
+    await venue.generate(CONFIRMATIONS)
+    expect(await gap()).toBe('0')
+    const payments = await ctx.invoices.listPayments(invoice.id)
+    expect(payments).toMatchObject([{ state: 'settled', credited_days: 1 }])
+    expect(payments[0]).not.toHaveProperty('reversed_at')
     expect(await balance('unassigned')).toBe(9_999n)
   })
 

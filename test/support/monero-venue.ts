@@ -351,26 +351,21 @@ async function heldByWallet({ ctx, wallet }: MoneroVenue): Promise<bigint | unde
     .collection('payments')
     .find({ coin: 'xmr', state: 'settled' })
     .toArray()) as unknown as PaymentRecord[]
-  const lines = (await connection.collection('journal').find({ coin: 'xmr' }).toArray()) as unknown as {
-    _id: string
-  }[]
   await wallet.call('refresh')
   const rows = await wallet.call('get_transfers', { in: true, out: true, account_index: 0 })
   const [incoming, outgoing] = [(rows['in'] ?? []) as WalletRow[], (rows['out'] ?? []) as WalletRow[]]
   const settled = new Map(payments.map((payment) => [`${payment.tx}/${payment.address_index}`, payment]))
-  const booked = new Set(lines.map(({ _id }) => _id))
   const confirmed = transfers.filter(({ state }) => state === 'confirmed')
   let held = 0n
   const there = new Set<string>()
   for (const { txid, amount, subaddr_index: index } of incoming) {
     const key = `${txid}/${index.minor}`
     const payment = settled.get(key)
-    const isCounted = payment === undefined ? booked.has(`xmr/${key}`) : payment.reversed_at === undefined
-    if (isCounted) held += BigInt(amount)
+    if (payment !== undefined && payment.reversed_at === undefined) held += BigInt(amount)
     there.add(key)
   }
-  for (const [key, { by, amount_raw: raw, taken_from: from }] of settled)
-    if (by === 'operator' && from === undefined && !there.has(key)) held += BigInt(raw)
+  for (const [key, { by, amount_raw: raw, reversed_at: at }] of settled)
+    if (by === 'operator' && at === undefined && !there.has(key)) held += BigInt(raw)
   const left = new Map(outgoing.map((row) => [row.txid, BigInt(row.amount) + BigInt(row.fee)]))
   for (const { tx, kind, amount_raw: raw, fee_raw: fee } of confirmed)
     held -= left.get(tx) ?? (kind === 'payout' ? BigInt(raw) : 0n) + BigInt(fee ?? '0')

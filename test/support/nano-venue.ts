@@ -231,9 +231,9 @@ export function useNanoVenue(take: (opened: NanoVenue) => void, options?: VenueO
 
 /**
  * What the stand-in's ledger holds for a venue, past the code under test: at its accounts, on its way between
- * them, and sent to invoices and counted. What our own blocks did that are not known to be confirmed is left
- * out, as is what was recorded by hand and is nowhere. Undefined if the coin is halted or has had another
- * seed: then the two need not agree.
+ * them, and sent to them and on the books. What our own blocks did that are not known to be confirmed is left
+ * out, as is what was recorded by hand, is nowhere and isn't given up. Undefined if the coin is halted or has
+ * had another seed: then the two need not agree.
  */
 export const nanoChain = (venue: NanoVenue): ChainHoldings => ({
   coin: 'xno',
@@ -274,14 +274,12 @@ async function heldByLedger({ ctx, node, wallet }: NanoVenue): Promise<bigint | 
     for (const { hash, amount, source } of ledger.receivablesOf(key))
       if (keys.has(source) || counted.has(hash.toLowerCase())) held += amount
   }
-  for (const { tx, kind, state, amount_raw: raw, brings } of transfers) {
+  for (const { tx, kind, state, amount_raw: raw } of transfers) {
     const isThere = ledger.blocks.has(tx.toUpperCase())
-    if (isThere === (state === 'confirmed')) continue
-    const moved = kind === 'payout' ? BigInt(raw) : brings === undefined ? 0n : -BigInt(raw)
-    held += isThere ? moved : -moved
+    if (kind === 'payout' && isThere !== (state === 'confirmed')) held += isThere ? BigInt(raw) : -BigInt(raw)
   }
-  for (const { tx, amount_raw: raw, by } of payments)
-    if (by === 'operator' && !ledger.blocks.has(tx.toUpperCase())) held += BigInt(raw)
+  for (const { tx, amount_raw: raw, by, reversed_at: at } of payments)
+    if (by === 'operator' && at === undefined && !ledger.blocks.has(tx.toUpperCase())) held += BigInt(raw)
   return held
 }
 

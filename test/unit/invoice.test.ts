@@ -7,8 +7,9 @@ import {
   checkedInvoiceView,
   invoiceStatus,
   invoiceView,
-  isByHandAlone,
+  isOnWordAlone,
   isPaid,
+  isPayment,
   madeInvoiceView,
   missingRaw,
   remainderRaw,
@@ -323,14 +324,18 @@ const payment: PaymentRecord = {
 }
 
 describe('a payment', () => {
-  it('is on the books by the word of the operator alone until the chain or the treasury has shown it', () => {
+  it('stands on the word of the operator alone until the chain has shown it', () => {
     const byHand: PaymentRecord = { ...payment, by: 'operator', state: 'settled' }
     expect([
-      isByHandAlone(byHand),
-      isByHandAlone({ ...byHand, by: 'chain' }),
-      isByHandAlone({ ...byHand, state: 'gone' }),
-      isByHandAlone({ ...byHand, taken_from: 'unassigned' }),
-    ]).toEqual([true, false, false, false])
+      isOnWordAlone(byHand),
+      isOnWordAlone({ ...byHand, by: 'chain' }),
+      isOnWordAlone({ ...byHand, shown_at: 7 }),
+    ]).toEqual([true, false, false])
+  })
+
+  it('is an arrival that has an invoice', () => {
+    const { invoice_id: _invoice, agent_id: _agent, ...arrival } = payment
+    expect([isPayment(payment), isPayment({ ...arrival, came_to: 'unassigned' })]).toEqual([true, false])
   })
 })
 

@@ -2,16 +2,15 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { computeMoneySpent, type PassInvoice } from '../../shared/passes/pass-invoice.ts'
 import { dustThreshold } from '../../shared/money/coin.ts'
-import { isPaid, remainderRaw, type PaymentRecord } from '../../shared/money/invoice.ts'
-import type { TransferRecord } from '../../shared/money/payout.ts'
+import { isPaid, remainderRaw } from '../../shared/money/invoice.ts'
+import type { ArrivalRecord, PaymentRecord } from '../../shared/money/invoice.ts'
 import {
-  broughtBy,
+  arrivalLine,
   heldRaw,
   move,
   paymentLine,
   payoutLine,
   reverse,
-  sourceOf,
   transferLines,
   type Account,
   type JournalLine,
@@ -216,13 +215,13 @@ describe('the line of a payment', () => {
   })
 
   it('comes from where the money was, and goes back there if it is undone', () => {
-    const taken = { ...payment, taken_from: 'unassigned' as const }
+    const taken = { ...payment, came_to: 'unassigned' as const }
     expect(moveOf(taken, 'received', 7)).toEqual([['pay_1/received', 'unassigned', 'invoice:inv_1', '100']])
     expect(moveOf(taken, 'undone', 7)).toEqual([['pay_1/undone', 'invoice:inv_1', 'unassigned', '100']])
   })
 
   it('is borne by the venue if the chain takes it back, wherever the money was', () => {
-    const taken = { ...payment, taken_from: 'unassigned' as const }
+    const taken = { ...payment, came_to: 'unassigned' as const }
     expect(moveOf(taken, 'lost/1', 7)).toEqual([['pay_1/lost/1', 'lost', 'chain', '100']])
     expect(moveOf(taken, 'restored/2', 7)).toEqual([['pay_1/restored/2', 'chain', 'lost', '100']])
   })
@@ -251,6 +250,13 @@ describe('the line of a payout', () => {
     expect(line).toMatchObject({ from: 'operator', to: 'owed:agt_1' })
     expect(line).not.toHaveProperty('order_id')
   })
+
+  it('that sends money back which came to nobody takes it from there once it is paid', () => {
+    const back = { ...payout, agent_id: 'pay_1', arrival_id: 'pay_1' }
+    expect([payoutLine(back, 'owed', 7), payoutLine(back, 'withdrawn', 7)]).toEqual([[], []])
+    expect(payoutLine(back, 'paid/trf_1', 7)).toMatchObject([{ from: 'unassigned', to: 'paid' }])
+    expect(payoutLine(back, 'manual/1', 7)).toMatchObject([{ from: 'unassigned', to: 'operator' }])
+  })
 })
 
 describe('the lines of a transfer', () => {
@@ -273,11 +279,9 @@ describe('the lines of a transfer', () => {
     expect(moves(transfer, [payout], 7)).toHaveLength(1)
   })
 
-  it('of one that only moves money within the venue are none, but for its fee and what it brings in', () => {
+  it('of one that only moves money within the venue are none, but for its fee', () => {
     expect(moves({ ...transfer, kind: 'sweep' }, [], 7)).toEqual([])
-    expect(moves({ ...transfer, kind: 'receive', brings: 'unassigned' }, [], 7)).toEqual([
-      ['trf_1/brought', 'chain', 'unassigned', '9'],
-    ])
+    expect(moves({ ...transfer, kind: 'receive' }, [], 7)).toEqual([])
   })
 
   it('have other names when they are written again', () => {
@@ -286,44 +290,28 @@ describe('the lines of a transfer', () => {
       kind: 'payout' as const,
       amount_raw: '12',
       fee_raw: '1',
-      brings: 'operator' as const,
     }
     expect(moves(again, [payout], 7, '2').map(([name]) => name)).toEqual([
       'out_1/paid/trf_1/2',
       'trf_1/sent/2',
-      'trf_1/brought/2',
       'trf_1/fee/2',
     ])
   })
 })
 
-describe('money that a transfer of ours takes in', () => {
-  const received: TransferRecord = {
-    ...{ _id: 'trf_1', coin: 'xno', kind: 'receive', tx: 'ab', amount_raw: '9', account_index: 3 },
-    ...{ payment_ids: [], payout_ids: [], state: 'confirmed', at: 1, changed_at: 1 },
-    signed: JSON.stringify({ link: 'AB'.repeat(32) }),
+describe('the line of money that no invoice counts', () => {
+  const arrival: ArrivalRecord = {
+    ...{ _id: 'pay_1', coin: 'xno', tx: 'ab', address_index: 3, amount_raw: '9', came_to: 'unassigned' },
+    ...{ state: 'settled', confirmations: 1, first_seen_at: 1, late: false, by: 'chain', salt: '' },
   }
-  const SOURCE = 'ab'.repeat(32)
+  const lineOf = (...args: Parameters<typeof arrivalLine>) =>
+    arrivalLine(...args).map(({ _id, from, to, amount_raw }) => [_id, from, to, amount_raw])
 
-  it('has a source unless it is a payment', () => {
-    expect([
-      sourceOf(received),
-      sourceOf({ ...received, payment_ids: ['pay_1'] }),
-      sourceOf({ ...received, kind: 'sweep' }),
-      sourceOf({ ...received, coin: 'xmr' }),
-    ]).toEqual([SOURCE, undefined, undefined, undefined])
-  })
-
-  it('is the operator’s if it came to the treasury, and belongs to nobody yet elsewhere', () => {
-    expect(broughtBy(received, new Set())).toEqual({ brings: 'unassigned', brought_by: SOURCE })
-    expect(broughtBy({ ...received, account_index: 0 }, new Set())).toEqual({
-      brings: 'operator',
-      brought_by: SOURCE,
-    })
-  })
-
-  it('is nobody’s new money if we sent it ourselves, or it is a payment', () => {
-    expect(broughtBy(received, new Set([SOURCE]))).toEqual({})
-    expect(broughtBy({ ...received, payment_ids: ['pay_1'] }, new Set())).toEqual({})
+  it('brings it to the account that it came to, and goes back if it is found to be our own', () => {
+    expect(lineOf(arrival, 'arrived', 7)).toEqual([['pay_1/arrived', 'chain', 'unassigned', '9']])
+    expect(lineOf(arrival, 'own', 7)).toEqual([['pay_1/own', 'unassigned', 'chain', '9']])
+    expect(lineOf({ ...arrival, came_to: 'operator' }, 'arrived', 7)).toEqual([
+      ['pay_1/arrived', 'chain', 'operator', '9'],
+    ])
   })
 })

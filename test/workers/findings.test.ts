@@ -236,7 +236,7 @@ describe('of the service the operator is told', () => {
     expect((await findingsOf(serviceFindings, withFree(3 * gb))).get('disk_low')?.what).toContain(
       '3.0 GB left',
     )
-    await ctx.watch.noteDisk({ at: unixSeconds(ctx.now() - DAY_MS), free: 50 * gb })
+    await ctx.operation.watch.noteDisk({ at: unixSeconds(ctx.now() - DAY_MS), free: 50 * gb })
     const filling = async (freeBytes: number) =>
       (await findingsOf(serviceFindings, withFree(freeBytes))).get('disk_filling')?.what
     expect(await filling(49 * gb)).toBeUndefined()
@@ -248,10 +248,10 @@ describe('of the service the operator is told', () => {
     expect((await findingsOf(serviceFindings)).get('backup_old')).toBeUndefined()
     const nextDay = later(27 * HOUR_MS)
     expect((await findingsOf(serviceFindings, nextDay)).get('backup_old')?.what).toBe('There is no backup')
-    await ctx.watch.noteBackup({ at: unixSeconds(ctx.now()), by: 'a test' })
+    await ctx.operation.watch.noteBackup({ at: unixSeconds(ctx.now()), by: 'a test' })
     const { what, since } = (await findingsOf(serviceFindings, nextDay)).get('backup_old') ?? {}
     expect([what, since]).toEqual(['The last backup is more than a day old', unixSeconds(ctx.now())])
-    await ctx.watch.noteBackup({ at: unixSeconds(nextDay.now()), by: 'a test' })
+    await ctx.operation.watch.noteBackup({ at: unixSeconds(nextDay.now()), by: 'a test' })
     expect((await findingsOf(serviceFindings, nextDay)).get('backup_old')).toBeUndefined()
   })
 })

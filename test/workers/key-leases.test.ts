@@ -17,7 +17,7 @@ import { createNanoKeys } from '../../shared/money/coins/nano/nano-keys.ts'
 import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { KEY_LEASES, LeaseLost, type KeyHost } from '../../shared/platform/lease-store.ts'
 import { guardTransactions, keyOf, serveWithKey } from '../../workers/keyed-queues.ts'
-import { openLedger, openWorkerContext, verifyWholeLedger } from '../support/ledger.ts'
+import { openLedger, openWorkerContext, verifyWholeLedger, type SignerContext } from '../support/ledger.ts'
 import { openNanoVenue, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
 import { startWorkersProcess, type RunningProcess } from '../support/processes.ts'
 
@@ -252,7 +252,7 @@ describe('of two hosts with one seal key', () => {
       makeKey(keyFile)
       const env = { ...ledger.env, SEAL_KEY_FILE: keyFile, SEAL_MEMORY_FILE: memoryFile, DATA_DIR: own }
       const ctx = await openWorkerContext(env)
-      let serving: Context | undefined
+      let serving: SignerContext | undefined
       const served = serveWithKey(ctx, key, (guarded) => {
         serving = guarded
         return { close: () => Promise.resolve((serving = undefined)) }
@@ -275,7 +275,7 @@ describe('of two hosts with one seal key', () => {
       waitFor(`a host that is ${state}`, async () => (await states()).includes(state) || undefined, LIMIT)
     const copyKey = (keyFile: string) => fs.copyFileSync(ledger.keyFile, keyFile)
     const written: string[] = []
-    const sealAndSign = async (signer: Context) => {
+    const sealAndSign = async (signer: SignerContext) => {
       written.push(...(await ledger.write(2)))
       await sequencePending(ledger.ctx)
       await makeSeal(ledger.ctx)

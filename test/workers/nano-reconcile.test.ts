@@ -14,7 +14,8 @@ import { signSeals } from '../../shared/ledger/signing.ts'
 import { requestPassInvoice } from '../../shared/passes/pass-purchase.ts'
 import { checkInvoice } from '../../shared/money/invoice-service.ts'
 import { viewCheckedInvoice, viewInvoice } from '../../shared/money/invoice.ts'
-import { recordPayment, undoPayment } from '../../shared/money/settlement.ts'
+import { giveUnassigned } from '../../shared/money/arrivals.ts'
+import { undoPayment } from '../../shared/money/settlement.ts'
 import { markPaidByHand, oweAgain } from '../../shared/money/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
 import { findObjections } from '../../shared/operation/promote.ts'
@@ -279,25 +280,17 @@ describe('a database restored to before payments', () => {
       })
       // The operator gives the payer of the second one what it bought.
       const instead = await venue.invoice(1)
-      const found = {
-        coin: 'xno',
-        tx: paid[1] ?? '',
-        addressIndex: instead.address_index,
-        amountRaw: DAY_RAW,
-        confirmations: 1,
-        isConfirmed: true,
-      } as const
+      const give = () => giveUnassigned(venue.ctx, paid[1] ?? '', instead._id)
       const unassigned = async () => (await venue.ctx.journal.balances('xno')).get('unassigned')
       const before = await unassigned()
-      await recordPayment(venue.ctx, found, 'operator')
-      const { _id: id } = (await venue.ctx.invoices.findPayment('xno', found.tx, found.addressIndex)) ?? {}
-      expect(await venue.ctx.journal.list({ payment_id: id ?? '', account: 'unassigned' }, 10)).toMatchObject(
-        [{ from: 'unassigned', to: `invoice:${instead._id}`, amount_raw: String(DAY_RAW) }],
-      )
+      const { _id: id } = await give()
+      expect(
+        await venue.ctx.journal.list({ invoice_id: instead._id, account: 'unassigned' }, 10),
+      ).toMatchObject([{ from: 'unassigned', to: `invoice:${instead._id}`, amount_raw: String(DAY_RAW) }])
       expect(await unassigned()).toBe((before ?? 0n) - DAY_RAW)
-      await undoPayment(venue.ctx, id ?? '')
+      await undoPayment(venue.ctx, id)
       expect(await unassigned()).toBe(before)
-      await recordPayment(venue.ctx, found, 'operator')
+      await give()
       expect(await unassigned()).toBe((before ?? 0n) - DAY_RAW)
       await work()
       expect((await venue.read(instead)).credited_days).toBe(1)

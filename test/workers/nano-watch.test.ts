@@ -164,8 +164,8 @@ describe('a round over the open addresses', () => {
       venue.advance(HOUR_MS)
       await setRate(venue.ctx, 'xno', '1')
       const { ctx } = venue
-      const insertPayment = () => Promise.reject(new Error('not now'))
-      await watchNano({ ...ctx, invoices: { ...ctx.invoices, insertPayment } })
+      const insertArrival = () => Promise.reject(new Error('not now'))
+      await watchNano({ ...ctx, invoices: { ...ctx.invoices, insertArrival } })
       expect(await payments()).toEqual([])
       await watchNano(ctx)
       expect(await payments()).toHaveLength(1)

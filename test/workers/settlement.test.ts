@@ -274,14 +274,14 @@ describe('a payment', () => {
     const { id } = await newInvoice()
     const tx = await pay(ctx, id, { amount: '1', confirmed: false })
     const { invoices } = ctx
-    const findPayment: typeof invoices.findPayment = async (...asked) => {
-      const found = await invoices.findPayment(...asked)
+    const findArrival: typeof invoices.findArrival = async (...asked) => {
+      const found = await invoices.findArrival(...asked)
       const payments = ctx.database.connection.collection<{ _id: string }>('payments')
       if (found !== undefined) await payments.deleteOne({ _id: found._id })
       return found
     }
     const found = foundAt(await read(id), { amount: '1', tx })
-    const looking = recordPayment({ ...ctx, invoices: { ...invoices, findPayment } }, found)
+    const looking = recordPayment({ ...ctx, invoices: { ...invoices, findArrival } }, found)
     await expect(looking).rejects.toMatchObject({ code: 'unavailable' })
     await recordPayment(ctx, found)
     expect([(await only(id)).state, (await read(id)).credited_days]).toEqual(['settled', 1])

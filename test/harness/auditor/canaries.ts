@@ -163,7 +163,7 @@ const CANARIES: Record<CheckName, { does: string; tamper(seen: Seen): void }> = 
       hide(
         'payment',
         money.payments,
-        ({ tx, invoice_id: id }) => paid.has(tx) && invoices.get(id)?.lapsed !== true,
+        ({ tx, invoice_id: id = '' }) => paid.has(tx) && invoices.get(id)?.lapsed !== true,
       )
     },
   },

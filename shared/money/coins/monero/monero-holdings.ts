@@ -1,5 +1,4 @@
 import type { Holdings } from '../../driver.ts'
-import { isByHandAlone } from '../../invoice.ts'
 import { firstCompared, isByHand, isDeep, readHeight, readSent, REORG_BLOCKS } from './monero-chain.ts'
 import type { MoneroContext } from './monero-gateway.ts'
 import type { MoneroIncoming } from './monero-wallet.ts'
@@ -7,7 +6,7 @@ import type { MoneroIncoming } from './monero-wallet.ts'
 /**
  * Reads what the wallet holds as the books count it: its balance in blocks, in which our own transactions are
  * moved as far as they are on record, without payments that are not settled, and without other money that a
- * reorganisation may still take back. Lists the other money as deposits once it is deep enough.
+ * reorganisation may still take back. Lists the other money once it is deep enough.
  *
  * @returns undefined if a block came meanwhile
  */
@@ -29,19 +28,16 @@ export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | und
   }
   // Payments count once they are settled.
   const txs = incoming.map(({ txHash }) => txHash)
-  const payments = await ctx.invoices.listPaymentsByTx('xmr', txs)
-  const onRecord = new Map(payments.map((payment) => [`${payment.tx}/${payment.address_index}`, payment]))
+  const recorded = await ctx.invoices.listArrivalsByTx('xmr', txs)
+  const onRecord = new Map(recorded.map((payment) => [`${payment.tx}/${payment.address_index}`, payment]))
   const keyOf = ({ txHash, minor }: MoneroIncoming): string => `${txHash}/${minor}`
   const arrived = incoming.flatMap((arrival) => onRecord.get(keyOf(arrival)) ?? [])
   const waiting = await ctx.invoices.listUncounted('xmr')
   const earlier = waiting.filter(({ height: block = height }) => block < sinceHeight)
   const uncounted = [...earlier, ...arrived.filter(({ state }) => state !== 'settled')]
   for (const { amount_raw: raw } of uncounted) heldRaw -= BigInt(raw)
-  // Other money counts once it is deep; what the operator recorded by hand is in the books already.
-  const recorded = payments.filter(isByHandAlone)
-  const isRecorded = ({ txHash, amountPico }: MoneroIncoming): boolean =>
-    recorded.some(({ tx, amount_raw: raw }) => tx === txHash && raw === String(amountPico))
-  const others = incoming.filter((arrival) => !onRecord.has(keyOf(arrival)) && !isRecorded(arrival))
+  // Other money counts once it is deep.
+  const others = incoming.filter((arrival) => !onRecord.has(keyOf(arrival)))
   for (const arrival of others) if (!isDeep(ctx, arrival)) heldRaw -= arrival.amountPico
   const deep = others.filter((arrival) => isDeep(ctx, arrival))
   if ((await wallet.getHeight()) !== height) return undefined
@@ -49,10 +45,8 @@ export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | und
     address: await wallet.primaryAddress(),
     heldRaw,
     height,
-    deposits: deep.map(({ txHash, minor, amountPico }) => ({
-      source: `xmr/${txHash}/${minor}`,
-      account: minor === 0 ? 'operator' : 'unassigned',
-      amountRaw: amountPico,
-    })),
+    unrecorded: deep.map(({ txHash, minor, amountPico }) => {
+      return { coin: 'xmr', tx: txHash, addressIndex: minor, amountRaw: amountPico }
+    }),
   }
 }

@@ -5,6 +5,8 @@ import { recordPayments } from '../../coin-round.ts'
 import type { Scan } from '../../driver.ts'
 import {
   FIRST_UNLOCK_SECONDS,
+  isOnWordAlone,
+  type ArrivalRecord,
   type InvoiceRecord,
   type PaymentRecord,
   type SeenPayment,
@@ -140,10 +142,10 @@ const KNOWN_BATCH = 1_000
 
 /** Returns the payments that aren't on record, or say something new. */
 async function withoutKnown(ctx: MoneroContext, found: readonly SeenPayment[]): Promise<SeenPayment[]> {
-  const known = new Map<string, PaymentRecord>()
+  const known = new Map<string, ArrivalRecord>()
   const txs = [...new Set(found.map(({ tx }) => tx))]
   for (let start = 0; start < txs.length; start += KNOWN_BATCH)
-    for (const record of await ctx.invoices.listPaymentsByTx('xmr', txs.slice(start, start + KNOWN_BATCH)))
+    for (const record of await ctx.invoices.listArrivalsByTx('xmr', txs.slice(start, start + KNOWN_BATCH)))
       known.set(keyOf(record), record)
   return found.filter((payment) => {
     const record = known.get(keyOfFound(payment))
@@ -151,11 +153,11 @@ async function withoutKnown(ctx: MoneroContext, found: readonly SeenPayment[]): 
   })
 }
 
-const keyOf = (payment: PaymentRecord): string => `${payment.tx}:${payment.address_index}`
+const keyOf = (payment: ArrivalRecord): string => `${payment.tx}:${payment.address_index}`
 const keyOfFound = ({ tx, addressIndex }: SeenPayment): string => `${tx}:${addressIndex}`
 
 /** Whether a payment that was found says more than its record. */
-function isNews(found: SeenPayment, record: PaymentRecord): boolean {
+function isNews(found: SeenPayment, record: ArrivalRecord): boolean {
   if (record.amount_raw !== String(found.amountRaw)) return true
   const isMoved = found.height !== undefined && record.height !== found.height
   // Each block more is news only before it is counted.
@@ -164,9 +166,6 @@ function isNews(found: SeenPayment, record: PaymentRecord): boolean {
   if (record.waits_for_rate === true) return isMoved
   return true
 }
-
-/** Whether a payment was recorded by the operator and the chain has not shown it. */
-const isOnWordAlone = ({ by, shown_at }: PaymentRecord) => by === 'operator' && shown_at === undefined
 
 /**
  * Records as lost each expected payment that the wallet has not shown for LOST_AFTER_BLOCKS blocks: a settled

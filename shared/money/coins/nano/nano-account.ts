@@ -6,7 +6,7 @@ import type { Sending } from '../../suspects.ts'
 import { encodeNanoAddress } from '../../../crypto/nano-address.ts'
 import { isEpochBlock, workRootOf, ZERO_HASH, type NanoBlock } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
-import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
+import type { NanoAccount } from './nano-keys.ts'
 import type { NanoBlockInfo } from './nano-rpc.ts'
 
 /*
@@ -164,8 +164,7 @@ async function confirm(ctx: NanoContext, account: OwnAccount, block: NanoBlock, 
 }
 
 /**
- * Records a confirmed block of an account that is not on record, as a transfer. What it received at an
- * invoice's account is counted as a payment.
+ * Records a confirmed block of an account that is not on record, as a transfer, and before that what it received.
  */
 async function adopt(account: OwnAccount, unknown: UnknownBlock, adopter: Adopter) {
   const { hash, block, change } = unknown
@@ -175,10 +174,9 @@ async function adopt(account: OwnAccount, unknown: UnknownBlock, adopter: Adopte
   let kind: 'other' | 'receive' | 'sweep' | 'payout' = isSweep ? 'sweep' : 'payout'
   if (change >= 0n) kind = change > 0n ? 'receive' : 'other'
   const tx = block.link.toLowerCase()
-  const isPayment = kind === 'receive' && index !== TREASURY_INDEX
   // The send is no longer listed as receivable, so no scan will find it.
   const seen = { coin: 'xno', tx, addressIndex: index, amountRaw: change, confirmations: 1 } as const
-  const payment = isPayment ? await adopter.count({ ...seen, isConfirmed: true }) : undefined
+  const arrival = kind === 'receive' ? await adopter.count({ ...seen, isConfirmed: true }) : undefined
   await adopter.adopt({
     kind,
     account_index: index,
@@ -186,7 +184,7 @@ async function adopt(account: OwnAccount, unknown: UnknownBlock, adopter: Adopte
     tx: hash.toLowerCase(),
     signed: JSON.stringify(block),
     ...(kind === 'payout' ? sendingOf(unknown) : { amountRaw: change < 0n ? -change : change, to: [] }),
-    paymentIds: payment === undefined ? [] : [payment],
+    paymentIds: arrival === undefined ? [] : [arrival],
   })
 }
 

@@ -22,7 +22,6 @@ export const NANO_FACTS: CoinFacts = {
   },
   hasPublicAccounts: true,
   paysOneAddress: true,
-  sourceOf: (signed) => (JSON.parse(signed) as NanoBlock).link.toLowerCase(),
   payeeOf: (signed) => encodeNanoAddress((JSON.parse(signed) as NanoBlock).link),
   queues: { watch: 'watch-nano', check: 'check-nano', fill: 'fill-nano', reconcile: 'reconcile-nano' },
 }

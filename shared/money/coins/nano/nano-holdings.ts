@@ -1,6 +1,6 @@
 import type { Holdings } from '../../driver.ts'
 import { dustThreshold } from '../../coin.ts'
-import { OPEN_TRANSFERS } from '../../payout.ts'
+import { OPEN_TRANSFERS, TREASURY_INDEX } from '../../payout.ts'
 import { parseNanoAddress } from '../../../crypto/nano-address.ts'
 import { pagesOf } from '../../../platform/records.ts'
 import type { NanoContext } from './nano-gateway.ts'
@@ -23,11 +23,8 @@ export async function nanoHoldings(ctx: NanoContext): Promise<Holdings | undefin
   const blocks = await rpc.blocksInfo(open.map(({ tx }) => tx.toUpperCase()))
   if ([...blocks.values()].some(({ confirmed }) => !confirmed)) return undefined
   let heldRaw = await readBalance(ctx, address)
-  for (const { tx, kind, amount_raw: raw, brings } of open) {
-    if (!blocks.has(tx.toUpperCase())) continue
-    if (kind === 'payout') heldRaw += BigInt(raw)
-    if (brings !== undefined) heldRaw -= BigInt(raw)
-  }
+  for (const { tx, kind, amount_raw: raw } of open)
+    if (kind === 'payout' && blocks.has(tx.toUpperCase())) heldRaw += BigInt(raw)
   const waiting = (await rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
   const waitingTxs = waiting.map(({ hash }) => hash.toLowerCase())
   const ours = await ctx.payouts.listTransfersByTx('xno', waitingTxs)
@@ -35,26 +32,28 @@ export async function nanoHoldings(ctx: NanoContext): Promise<Holdings | undefin
   for (const { hash, amountRaw } of waiting) if (ourTxs.has(hash.toLowerCase())) heldRaw += amountRaw
   const indexes = new Set(open.flatMap(({ account_index: index = 0 }) => (index === 0 ? [] : [index])))
   for (const { index } of await ctx.coins.listUnassigned('xno')) indexes.add(index)
-  heldRaw += await sumUnreceived(ctx, indexes)
+  heldRaw += await sumUnreceived(ctx, address, indexes)
+  indexes.delete(TREASURY_INDEX)
   const accounts = await ctx.coins.listAddresses('xno', [...indexes])
   for (let start = 0; start < accounts.length; start += ACCOUNTS_AT_ONCE) {
     const batch = accounts.slice(start, start + ACCOUNTS_AT_ONCE)
     const balances = await Promise.all(batch.map((account) => readBalance(ctx, account.address)))
     heldRaw += balances.reduce((sum, balance) => sum + balance, 0n)
   }
-  return { address, heldRaw, deposits: [] }
+  return { address, heldRaw, unrecorded: [] }
 }
 
 const readBalance = async ({ nano }: NanoContext, address: string): Promise<bigint> =>
   (await nano.rpc.accountInfo(address))?.confirmedBalanceRaw ?? 0n
 
-/** Sums settled payments that wait to be received. @param received gets the accounts of all others added */
-async function sumUnreceived(ctx: NanoContext, received: Set<number>): Promise<bigint> {
+/** Sums what is on the books and waits to be received. @param received gets the accounts of all others added */
+async function sumUnreceived(ctx: NanoContext, treasury: string, received: Set<number>) {
   let sumRaw = 0n
   for await (const page of pagesOf((after) => ctx.invoices.listUnswept('xno', after, PAGE))) {
     const indexes = new Set(page.map(({ address_index: index }) => index))
     const addresses = await ctx.coins.listAddresses('xno', [...indexes])
-    const keys = new Map(addresses.map(({ index, address }) => [index, parseNanoAddress(address)?.publicKey]))
+    const places = [...addresses, { index: TREASURY_INDEX, address: treasury }]
+    const keys = new Map(places.map(({ index, address }) => [index, parseNanoAddress(address)?.publicKey]))
     const blocks = await ctx.nano.rpc.blocksInfo(page.map(({ tx }) => tx.toUpperCase()))
     for (const { tx, address_index: index } of page) {
       const found = blocks.get(tx.toUpperCase())

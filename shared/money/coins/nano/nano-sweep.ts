@@ -4,7 +4,8 @@ import { SECOND_MS, nowSeconds } from '../../../platform/time.ts'
 import { pagesOf } from '../../../platform/records.ts'
 import { dustThreshold } from '../../coin.ts'
 import { isStopped, runWalletRound } from '../../coin-round.ts'
-import type { PaymentRecord } from '../../invoice.ts'
+import { recordArrival } from '../../arrivals.ts'
+import type { ArrivalRecord } from '../../invoice.ts'
 import { isNodeTrouble } from '../../node-errors.ts'
 import { leastToMove } from '../../due-payouts.ts'
 import { nextDue } from '../../payout-round.ts'
@@ -18,7 +19,7 @@ import { buildRun, MAX_RUN, receiveStep, runSender, type SenderStep } from './na
 import { proveSends, requireProvenSend } from './nano-proof.ts'
 import { runTreasury } from './nano-treasury.ts'
 
-/* Settled money is received at its invoice's account, sent to the treasury in one block, received there. */
+/* Money on the books is received at its account, sent to the treasury in one block, received there. */
 
 /** The invoices' part of a round ends after this long; the next round goes on. */
 const ROUND_MS = 20 * SECOND_MS
@@ -52,7 +53,7 @@ async function sweepRound(ctx: NanoContext): Promise<void> {
       if (index === undefined) return
       try {
         const account = keys.deriveAccount(index)
-        const next = (state: NanoAccountState) => nextForInvoice(ctx, account, state)
+        const next = (state: NanoAccountState) => nextForAccount(ctx, account, state)
         if ((await runSender(ctx, account, next, untilMs)) === 'stopped') return
       } catch (error) {
         errors.push(error)
@@ -118,12 +119,22 @@ async function listUnassigned(ctx: NanoContext): Promise<number[]> {
     .map(({ index }) => index)
 }
 
-const hashOf = ({ tx }: PaymentRecord): string => tx.toUpperCase()
+const hashOf = ({ tx }: ArrivalRecord): string => tx.toUpperCase()
 /** Whether its `tx` has the form of a block's hash. */
-const namesBlock = ({ tx }: PaymentRecord): boolean => /^[0-9a-f]{64}$/.test(tx)
+const namesBlock = ({ tx }: ArrivalRecord): boolean => /^[0-9a-f]{64}$/.test(tx)
 
-/** Returns the next steps of an invoice's account; none if all its money is in the treasury. */
-async function nextForInvoice(ctx: NanoContext, account: NanoAccount, state: NanoAccountState) {
+/** Returns the next steps of an account; none if all its money is in the treasury. */
+async function nextForAccount(ctx: NanoContext, account: NanoAccount, state: NanoAccountState) {
+  let steps = await nextForArrivals(ctx, account, state)
+  if (steps.length > 0) return steps
+  const [address] = await ctx.coins.listAddresses('xno', [account.index])
+  if (address?.unassigned === true && (await recordWaiting(ctx, account)))
+    steps = await nextForArrivals(ctx, account, state)
+  return steps.length > 0 || state.balanceRaw === 0n ? steps : [sweepStep(ctx, state, [])]
+}
+
+/** Returns the next steps for what is on record at an account and not in the treasury; none if there is nothing. */
+async function nextForArrivals(ctx: NanoContext, account: NanoAccount, state: NanoAccountState) {
   const isEmpty = state.balanceRaw === 0n
   const readPage = (after: string) => ctx.invoices.listUnsweptAt('xno', account.index, after, ACCOUNT_PAGE)
   for await (const page of pagesOf(readPage)) {
@@ -132,18 +143,18 @@ async function nextForInvoice(ctx: NanoContext, account: NanoAccount, state: Nan
     if (receivedIds.length > 0 && !isEmpty) return [sweepStep(ctx, state, receivedIds)]
     if (receivedIds.length > 0) await ctx.invoices.setSwept(receivedIds, nowSeconds(ctx))
   }
-  const [address] = await ctx.coins.listAddresses('xno', [account.index])
-  const unassigned = address?.unassigned === true ? await listProven(ctx, account) : []
-  if (unassigned.length > 0) return receiveAndSend(ctx, state, unassigned, [])
-  return isEmpty ? [] : [sweepStep(ctx, state, [])]
+  return []
 }
 
-/** Lists up to MAX_RUN sends to an account that the node lists and its blocks prove. */
-async function listProven(ctx: NanoContext, { address }: NanoAccount): Promise<Receivable[]> {
+/** Records up to MAX_RUN sends to an account that the node lists and its blocks prove. @returns false if none */
+async function recordWaiting(ctx: NanoContext, { address, index }: NanoAccount): Promise<boolean> {
   const listed = (await ctx.nano.rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
   const claimed = listed.slice(0, MAX_RUN).map((send) => ({ ...send, address }))
   const { proven } = await proveSends(ctx.nano.rpc, claimed)
-  return proven.map((send) => ({ send, paymentIds: [] }))
+  const confirmed = { coin: 'xno', addressIndex: index, confirmations: 1, isConfirmed: true } as const
+  for (const { hash, amountRaw } of proven)
+    await recordArrival(ctx, { ...confirmed, tx: hash.toLowerCase(), amountRaw })
+  return proven.length > 0
 }
 
 /** Returns steps that receive up to MAX_RUN sends and, if there are no more, then send everything on. */
@@ -169,17 +180,16 @@ function sweepStep(ctx: NanoContext, state: NanoAccountState, paymentIds: readon
 
 interface Receivable {
   readonly send: NanoReceivable
-  /** None: the money belongs to no invoice. */
   readonly paymentIds: readonly string[]
 }
 
 /**
- * Asks the node for the sends of an account's payments, and notes those that the chain shows.
+ * Asks the node for the sends that are on record at an account, and notes those that the chain shows.
  *
  * @returns up to MAX_RUN that can be received, and the ids of those that blocks of ours have received
  * @throws NodeUnreachable if a send that can be received isn't proven
  */
-async function readSweepPage(ctx: NanoContext, account: NanoAccount, payments: readonly PaymentRecord[]) {
+async function readSweepPage(ctx: NanoContext, account: NanoAccount, payments: readonly ArrivalRecord[]) {
   const blocks = await ctx.nano.rpc.blocksInfo(payments.map(hashOf))
   const receivable: Receivable[] = []
   const receivedBy = new Map<string, string>()
@@ -188,10 +198,7 @@ async function readSweepPage(ctx: NanoContext, account: NanoAccount, payments: r
     if (found?.amountRaw === undefined) continue
     const isHere = found.block?.link === account.publicKey
     const isShown = BigInt(payment.amount_raw) === found.amountRaw && found.confirmed
-    // What came to another address of ours, and belonged to nobody, counts for this invoice because the
-    // operator said so.
-    if (isShown && (isHere || (found.receivedBy !== undefined && (await isOurs(ctx, found.receivedBy)))))
-      await noteShown(ctx, payment)
+    if (isShown && isHere) await noteShown(ctx, payment)
     if (found.receivedBy !== undefined) receivedBy.set(payment._id, found.receivedBy.toLowerCase())
     else if (isHere && receivable.length < MAX_RUN) {
       const send = { hash: found.hash, amountRaw: found.amountRaw }
@@ -201,13 +208,8 @@ async function readSweepPage(ctx: NanoContext, account: NanoAccount, payments: r
       receivable.push({ send, paymentIds: [payment._id] })
     }
   }
-  // Blocks of this account, or of another if the operator recorded the payment.
   const ours = await ctx.payouts.listTransfersByTx('xno', [...receivedBy.values()])
   const ourTxs = new Set(ours.map(({ tx }) => tx))
   const receivedIds = [...receivedBy].flatMap(([id, tx]) => (ourTxs.has(tx) ? [id] : []))
   return { receivable, receivedIds }
 }
-
-/** Whether the block with this hash is one of our own. */
-const isOurs = async (ctx: NanoContext, hash: string): Promise<boolean> =>
-  (await ctx.payouts.findTransferByTx('xno', hash.toLowerCase())) !== undefined

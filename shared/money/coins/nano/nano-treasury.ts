@@ -1,7 +1,9 @@
 import { SECOND_MS } from '../../../platform/time.ts'
+import { recordUnassigned } from '../../arrivals.ts'
 import { dustThreshold } from '../../coin.ts'
 import type { NextDue } from '../../driver.ts'
 import { leastToMove, type DueGroup } from '../../due-payouts.ts'
+import { TREASURY_INDEX } from '../../payout.ts'
 import { buildSend, type NanoAccountState } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { buildRun, MAX_RUN, receiveStep, runSender, type SenderStep } from './nano-sender.ts'
@@ -62,5 +64,28 @@ async function nextReceives(ctx: NanoContext, state: NanoAccountState): Promise<
     proven.push(...proved.proven)
     for (const { send, doubt } of proved.doubtful) logDoubt(ctx.log, send, doubt)
   }
-  return buildRun(state, proven.slice(0, MAX_RUN), receiveStep).run
+  const arrivals = await recordProven(ctx, proven.slice(0, MAX_RUN))
+  const receive = (before: NanoAccountState, { send, paymentIds }: Arrived) =>
+    receiveStep(before, send, paymentIds)
+  return buildRun(state, arrivals, receive).run
+}
+
+interface Arrived {
+  readonly send: ClaimedSend
+  /** None: it is one of our own sweeps. */
+  readonly paymentIds: readonly string[]
+}
+
+/** Records proven sends to the treasury, but for our own: what is received was booked before. */
+async function recordProven(ctx: NanoContext, sends: readonly ClaimedSend[]): Promise<Arrived[]> {
+  const txs = sends.map(({ hash }) => hash.toLowerCase())
+  const ours = new Set((await ctx.payouts.listTransfersByTx('xno', txs)).map(({ tx }) => tx))
+  const arrived: Arrived[] = []
+  for (const send of sends) {
+    const { hash, amountRaw } = send
+    const found = { coin: 'xno', tx: hash.toLowerCase(), addressIndex: TREASURY_INDEX, amountRaw } as const
+    const id = ours.has(found.tx) ? undefined : await recordUnassigned(ctx, found)
+    arrived.push({ send, paymentIds: id === undefined ? [] : [id] })
+  }
+  return arrived
 }

@@ -20,6 +20,7 @@ import {
 } from '../../../../shared/money/payout-service.ts'
 import { createPayoutStore } from '../../../../shared/money/payout-store.ts'
 import type { StoredPayout, TransferRecord } from '../../../../shared/money/payout.ts'
+import { isPayment } from '../../../../shared/money/invoice.ts'
 import { expireInvoices, recordLoss, recordPayment } from '../../../../shared/money/settlement.ts'
 import { NotModelled } from '../query.ts'
 import { requireThat, stubs } from '../stubs.ts'
@@ -155,9 +156,9 @@ async function tolerate(job: () => Promise<unknown>): Promise<void> {
 async function watch(ctx: Context, chain: Chain, payment: ChainPayment, isLast = false): Promise<void> {
   const { tx, addressIndex, amountRaw, confirmedAtMs, shownAtMs } = payment
   if (shownAtMs > Date.now()) return
-  const known = payment.wasHidden ? await ctx.invoices.findPayment('xno', tx, addressIndex) : undefined
+  const known = payment.wasHidden ? await ctx.invoices.findArrival('xno', tx, addressIndex) : undefined
   const isHidden = await chain.ask(() => payment.isHidden)
-  if (isHidden) return known && recordLoss(ctx, known)
+  if (isHidden) return known !== undefined && isPayment(known) ? recordLoss(ctx, known) : undefined
   const isConfirmed = isLast || Date.now() >= confirmedAtMs
   const found = { coin: 'xno', tx, addressIndex, amountRaw, confirmations: isConfirmed ? 1 : 0 } as const
   await recordPayment(ctx, { ...found, isConfirmed })

@@ -1,0 +1,196 @@
+import type { Context } from '../context.ts'
+import { newSalt } from '../ledger/pending.ts'
+import { Overtaken, type Session } from '../platform/database.ts'
+import { Refusal } from '../platform/errors.ts'
+import { newId, newStepId } from '../platform/ids.ts'
+import { nowSeconds } from '../platform/time.ts'
+import { omitUndefined } from '../platform/omit-undefined.ts'
+import { COIN_FACTS } from './coin-facts.ts'
+import { dustThreshold } from './coin.ts'
+import { isPayment, type ArrivalRecord, type PaymentRecord, type SeenPayment } from './invoice.ts'
+import { arrivalLine, keptLine } from './journal.ts'
+import { isLateArrival } from './payment-rules.ts'
+import { requireAddress } from './payout-address.ts'
+import { newReturn, withdrawPayout } from './payout-service.ts'
+import type { PayoutRecord } from './payout.ts'
+import { newArrival, recordPayment, settleIn } from './settlement.ts'
+
+/*
+ * Money that comes to an address of ours and that no invoice counts. It is on record once, under the key that a
+ * payment by the same transaction would have, and on the books from then on.
+ */
+
+type Found = Pick<SeenPayment, 'coin' | 'tx' | 'addressIndex' | 'amountRaw'>
+
+/**
+ * Records confirmed money at an address of ours: as a payment if an invoice has that address, or else as money
+ * of nobody, though it came to the treasury. Any number of workers may do so, repeatedly: it is booked once.
+ *
+ * @returns the id of its record; undefined if it is our own money, from another address of ours
+ */
+export async function recordArrival(ctx: Context, found: SeenPayment): Promise<string | undefined> {
+  await recordPayment(ctx, found)
+  const known = await ctx.invoices.findArrival(found.coin, found.tx, found.addressIndex)
+  return known?._id ?? recordUnassigned(ctx, found)
+}
+
+/**
+ * Records confirmed money at an address that no invoice has, like recordArrival(). If the operator had recorded it
+ * as a payment of an invoice, the chain shows now where it came to.
+ */
+export function recordUnassigned(ctx: Context, found: Found): Promise<string | undefined> {
+  const { coin, tx, addressIndex, amountRaw } = found
+  const ids = { _id: newId('payment'), salt: newSalt() }
+  return ctx.database.transaction(async (session) => {
+    const known = await ctx.invoices.findArrival(coin, tx, addressIndex, session)
+    if (known !== undefined) return known._id
+    if (await isOurs(ctx, found, session)) return undefined
+    const at = nowSeconds(ctx)
+    const onWord = await ctx.invoices.findOnWord(coin, tx, amountRaw, session)
+    if (onWord !== undefined) {
+      if (!(await ctx.invoices.setShown(onWord._id, at, addressIndex, session)))
+        throw new Overtaken(`payment ${onWord._id} has changed since it was read`)
+      return onWord._id
+    }
+    const place = { coin, tx, address_index: addressIndex, amount_raw: String(amountRaw) }
+    const arrival: ArrivalRecord = { ...ids, ...newArrival({ ...place, came_to: 'unassigned' }, at) }
+    await ctx.invoices.insertArrival(arrival, session)
+    await ctx.journal.write(arrivalLine(arrival, 'arrived', at), session)
+    return arrival._id
+  })
+}
+
+/** Whether it was sent by a transaction of ours. A wallet with one balance leaves such sends out by itself. */
+async function isOurs(ctx: Context, { coin, tx }: Found, session: Session): Promise<boolean> {
+  if (!COIN_FACTS[coin].paysOneAddress) return false
+  return (await ctx.payouts.listTransfersByTx(coin, [tx], session)).length > 0
+}
+
+/**
+ * Counts money that no invoice counts as a payment of one, as if it had come to that invoice's address now.
+ *
+ * @param word the transaction that brought it, or the id of its record
+ * @returns the payment as it was stored
+ * @throws Refusal `no_such_record`, `no_such_invoice`; `wrong_state` if it is dust or of another coin, is counted
+ *   already, or would have to wait for a rate or for the invoice's end
+ */
+export function giveUnassigned(ctx: Context, word: string, invoiceId: string): Promise<PaymentRecord> {
+  return ctx.database.transaction(async (session) => {
+    const arrival = await requireUnclaimed(ctx, word, session)
+    await requireNotCounted(ctx, arrival, session)
+    const marked = await ctx.invoices.markHasPayments(invoiceId, session)
+    const invoice = marked && (await ctx.invoices.find(invoiceId, session))
+    if (invoice === undefined) throw new Refusal('no_such_invoice', 'There is no invoice with this id.')
+    if (invoice.coin !== arrival.coin)
+      throw new Refusal('wrong_state', `The money is in ${arrival.coin}, and the invoice in ${invoice.coin}.`)
+    if (BigInt(arrival.amount_raw) < dustThreshold(arrival.coin)) throw isDust()
+    const at = nowSeconds(ctx)
+    const { agent_id, order_id } = invoice
+    const late = isLateArrival(invoice, { by: 'operator', roundAt: 0 }, at)
+    const given = { invoice_id: invoiceId, agent_id, ...omitUndefined({ order_id }), late, shown_at: at }
+    const payment: PaymentRecord = { ...arrival, ...given, state: 'seen', by: 'operator' }
+    await ctx.invoices.claimArrival(arrival, { ...given, state: 'seen' }, session)
+    const settlement = await settleIn(ctx, payment, invoice, session)
+    if (settlement.kind === 'settled') return payment
+    throw new Refusal(
+      'wrong_state',
+      settlement.kind === 'waits' && settlement.for === 'expiry'
+        ? 'It is late money, and the invoice is open until a payment that came in time is confirmed; give it after that.'
+        : 'It is late money, and there is no fresh rate at which it could buy; give it once there is one.',
+    )
+  })
+}
+
+/** Finds the money that `word` names, in the transaction. @throws Refusal `no_such_record`, `wrong_state` */
+async function requireUnclaimed(ctx: Context, word: string, session: Session): Promise<ArrivalRecord> {
+  const [arrival, ...others] = await ctx.invoices.listUnclaimed(word, session)
+  if (arrival === undefined)
+    throw new Refusal('no_such_record', 'Nothing that belongs to nobody came by this; "unassigned" lists it.')
+  if (others.length > 0)
+    throw new Refusal(
+      'wrong_state',
+      `It paid several addresses: name ${[arrival, ...others].map(({ _id }) => _id).join(' or ')} in its place.`,
+    )
+  return arrival
+}
+
+/** Checks that a transaction which pays one address alone isn't counted already, as by hand. @throws Refusal */
+async function requireNotCounted(ctx: Context, { coin, tx }: ArrivalRecord, session: Session): Promise<void> {
+  if (!COIN_FACTS[coin].paysOneAddress) return
+  const payments = (await ctx.invoices.listArrivalsByTx(coin, [tx], session)).filter(isPayment)
+  const counted = payments.find(({ reversed_at: at }) => at === undefined)
+  if (counted !== undefined)
+    throw new Refusal(
+      'wrong_state',
+      `It is counted as the payment ${counted._id} of the invoice ${counted.invoice_id}; "settle-invoice --undo" or "--lost" ends that.`,
+    )
+}
+
+/**
+ * Makes what came to nobody the operator's own, or nobody's again: the operator says what he has put in.
+ *
+ * @param word the transaction that brought it, or the id of its record
+ * @throws Refusal `no_such_record`; `wrong_state` if it is so already
+ */
+export async function keepUnassigned(ctx: Context, word: string, isKept = true): Promise<ArrivalRecord> {
+  const stepId = newStepId()
+  const came_to = isKept ? 'operator' : 'unassigned'
+  return ctx.database.transaction(async (session) => {
+    const arrival = await requireUnclaimed(ctx, word, session)
+    if (arrival.came_to === came_to)
+      throw new Refusal('wrong_state', `It is ${isKept ? "the operator's" : "nobody's"} already.`)
+    await ctx.invoices.claimArrival(arrival, { came_to }, session)
+    await ctx.journal.write(keptLine(arrival, isKept, stepId, nowSeconds(ctx)), session)
+    return { ...arrival, came_to }
+  })
+}
+
+/**
+ * Makes a payout that sends back what came to nobody, to an address that the operator names; it goes out like any
+ * other. The money stays nobody's until it has left.
+ *
+ * @param word the transaction that brought it, or the id of its record
+ * @throws Refusal `no_such_record`; `invalid_field` if nothing can be sent to the address; `wrong_state` if it is
+ *   dust or the operator's
+ */
+export async function returnUnassigned(ctx: Context, word: string, text: string): Promise<PayoutRecord> {
+  const stepId = newStepId()
+  return ctx.database.transaction(async (session) => {
+    const arrival = await requireUnclaimed(ctx, word, session)
+    const { _id, coin, came_to } = arrival
+    if (came_to === 'operator')
+      throw new Refusal('wrong_state', 'The operator keeps it; "unassigned keep TX --undo" ends that.')
+    const address = await requireAddress(ctx, coin, text, 'ADDRESS')
+    const amountRaw = BigInt(arrival.amount_raw)
+    if (amountRaw < dustThreshold(coin)) throw isDust()
+    const at = nowSeconds(ctx)
+    const source = `${_id}/return/${stepId}`
+    const payout = newReturn({ source, coin, amountRaw, address, at }, _id)
+    await ctx.invoices.claimArrival(arrival, { payout_id: payout._id }, session)
+    await ctx.payouts.insert([payout], session)
+    return payout
+  })
+}
+
+/**
+ * Takes back that money is sent back, as long as nothing is signed for it.
+ *
+ * @param word the transaction that brought it, or the id of its record
+ * @returns the payout, withdrawn
+ * @throws Refusal `no_such_record`; `wrong_state` if it is signed, held or paid
+ */
+export async function undoReturn(ctx: Context, word: string): Promise<PayoutRecord> {
+  return ctx.database.transaction(async (session) => {
+    const [arrival] = await ctx.invoices.listSentBack(word, session)
+    const payout = await ctx.payouts.find(arrival?.payout_id ?? '', session)
+    if (arrival === undefined || payout === undefined)
+      throw new Refusal('no_such_record', 'Nothing that came by this is being sent back.')
+    if (payout.state !== 'owed')
+      throw new Refusal('wrong_state', `The payout ${payout._id} is ${payout.state}, so it stays.`)
+    await withdrawPayout(ctx, payout._id, session)
+    await ctx.invoices.keepArrival(payout._id, arrival._id, session)
+    return { ...payout, state: 'withdrawn' }
+  })
+}
+
+const isDust = (): Refusal => new Refusal('wrong_state', 'It is less than counts as money.')
