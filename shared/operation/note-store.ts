@@ -29,4 +29,3 @@ export function createNoteStore(connection: Connection) {
     add: (note: Omit<NoteRecord, '_id'>) => notes.insert([{ _id: newStepId(), ...note }]),
   }
 }
-

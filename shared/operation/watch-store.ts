@@ -87,4 +87,3 @@ export function createWatchStore(connection: Connection) {
     },
   }
 }
-
