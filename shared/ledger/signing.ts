@@ -68,8 +68,11 @@ type SigningContext = WithSigning &
 /** After this many signatures of one run they are verified once more, and the chain's status is stored. */
 const STATUS_EVERY = 100
 
-/** Why nothing is signed for now; undefined if nothing is in the way. */
-type Wait = { because: WaitName; sentence: string } | undefined
+/** Why nothing is signed for now. */
+interface Wait {
+  because: WaitName
+  sentence: string
+}
 
 const waitFor = (because: WaitName): Wait => ({ because, sentence: SIGNING_REFUSALS[because].sentence })
 
@@ -84,12 +87,11 @@ const waitFor = (because: WaitName): Wait => ({ because, sentence: SIGNING_REFUS
  */
 export async function signSeals(ctx: SigningContext, options: SigningOptions = {}): Promise<SigningOutcome> {
   const opened = openSigner(ctx.config, options.watch)
-  if (opened.kind !== 'open')
-    return { signed: 0, because: opened.kind, sentence: SIGNING_REFUSALS[opened.kind].sentence }
+  if (opened.kind !== 'open') return { signed: 0, ...waitFor(opened.kind) }
   const { signer } = opened
   try {
     await refuseCopy(ctx.database.connection, 'nothing is signed')
-    await applyWaitingAdoption(ctx, signer)
+    await applyWaitingAdoption(ctx, signer) // a
     for (let signed = 0; ; signed++) {
       const position = await readSigningPosition(ctx)
       const { last, firstUnsigned } = position
@@ -98,10 +100,10 @@ export async function signSeals(ctx: SigningContext, options: SigningOptions = {
       const found = findNextSeal(position)
       if (found.kind === 'none') return { signed, because: 'all_signed' }
       if (found.kind === 'out_of_order') throw new SigningStopped(found.kind, found.sentence)
-      const wait =
-        (signed === 0 ? await prepareToSign(ctx, signer, last) : undefined) ??
-        (await signNextSeal(ctx, signer, found.seal, last))
+      const wait = signed === 0 ? await prepareToSign(ctx, signer, last) : undefined // b and c
       if (wait !== undefined) return { signed, ...wait }
+      const clockWait = await signNextSeal(ctx, signer, found.seal, last) // 3 to 7
+      if (clockWait !== undefined) return { signed, ...clockWait }
     }
   } finally {
     signer.memory.close()
@@ -125,6 +127,7 @@ export function readSigningPosition(ctx: Pick<Context, 'database' | 'seals'>): P
  * Steps b and c, before the first signature of a run: the memory is there, the chain holds, and those outside
  * remember nothing else.
  *
+ * @returns what has to be waited for first; undefined if nothing
  * @throws SigningStopped if the memory is missing, a peer of SEAL_PEERS doesn't answer, or a peer or witness
  *   remembers another chain
  */
@@ -132,7 +135,7 @@ async function prepareToSign(
   ctx: SigningContext,
   signer: Signer,
   last: SealRecord | undefined,
-): Promise<Wait> {
+): Promise<Wait | undefined> {
   const remembered = requireSealMemory(signer)
   const { intact, fault = 'no reason is stored' } = await ctx.seals.readStatus()
   if (!intact)
@@ -164,6 +167,7 @@ function askOutsiders(ctx: SigningContext, known: KnownHere): ReturnType<typeof 
  * Steps 3 to 7 for one seal.
  *
  * @param last the last signed seal, which `seal` follows
+ * @returns undefined once it is signed; else that this machine's clock is behind
  * @throws SigningStopped if the seal must not be signed
  */
 async function signNextSeal(
@@ -171,7 +175,7 @@ async function signNextSeal(
   signer: Signer,
   seal: SealRecord,
   last: SealRecord | undefined,
-): Promise<Wait> {
+): Promise<Wait | undefined> {
   const { pubkey, memory, watch } = signer
   const remembered = requireSealMemory(signer)
   const origin = originOf(ctx.config, remembered, last)
