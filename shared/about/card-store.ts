@@ -42,6 +42,7 @@ export function createCardStore(connection: Connection, nowSeconds: () => number
         joinRecords('claims', 'card_claims', newestRecords),
         countOverdue(agentIds, nowSeconds()),
       ]
+      // A document for each agent, and one for each that has overdue claims: all in the first batch.
       const found = await agents
         .aggregate<JoinedAgent | OverdueCount>(stages, { batchSize: 2 * agentIds.length + 1 })
         .toArray()

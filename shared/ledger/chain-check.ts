@@ -32,6 +32,7 @@ export async function verifyNewSeals(ctx: ChainContext, known?: KnownRoot): Prom
       const before = await ctx.seals.readStatus(session)
       return { before, after: before.intact ? await verifyAfter(ctx, before, known, session) : before }
     })
+    // Another process may have stored a later one meanwhile: then its status is gone on from.
     if (after === before || (await ctx.seals.writeStatus(after))) return after
   }
 }

@@ -40,6 +40,7 @@ export async function readLogFromTiles(
   size: number,
 ): Promise<LogTree | undefined> {
   const edge = edgeTiles(size)
+  // A stored tile may have grown since the log had this size.
   const stored = await merkleLog.findTiles(edge)
   const hashes = edge.map(({ width }, place) => stored[place]?.subarray(0, width * HASH_BYTES))
   const isComplete = edge.every(({ width }, place) => hashes[place]?.length === width * HASH_BYTES)

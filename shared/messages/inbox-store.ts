@@ -65,7 +65,8 @@ export function createInboxStore(connection: Connection, patienceMs: number) {
       if (updates.length > 0) await raw().bulkWrite(updates, { session, ordered: false })
     },
     /**
-     * Replaces the counts by others.
+     * Replaces the counts by those of the stored messages: one that was counted may, in an outage, not have been
+     * stored. A block needs no look of its own, since it sets the counts that are compared.
      *
      * @param before the record as it was read
      * @param nowSeconds Unix seconds

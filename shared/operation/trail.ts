@@ -63,7 +63,7 @@ const COLLECTION_BY_PREFIX = new Map<string, string>(
 const ID = /^([a-z]{3})_[0-9a-hjkmnp-tv-z]{26}$/
 
 type FieldsByCollection = Readonly<Record<string, readonly string[]>>
-/** Fields with the id of the record that a record belongs to. */
+/** Fields with the id of the record that a record belongs to: they are followed both ways. */
 const PARENT_FIELDS: FieldsByCollection = {
   invoices: ['order_id'],
   payments: ['invoice_id', 'order_id'],
@@ -85,7 +85,10 @@ const TEXT_FIELDS: FieldsByCollection = {
   offers: ['payout_addresses.xno', 'payout_addresses.xmr'],
   addresses: ['address'],
 }
-/** Fields with the id of the agent whose record it is; the newest are listed if the agent is asked for. */
+/**
+ * Fields with the id of the agent whose record it is; the newest are listed if the agent is asked for. All of them
+ * would be most of the database.
+ */
 const AGENT_FIELDS: FieldsByCollection = {
   invoices: ['agent_id'],
   work_orders: ['agent_id'],

@@ -26,7 +26,7 @@ export function endWaitsAtClose(): void {
     const closed = Promise.withResolvers<void>()
     if (socket.closed) closed.resolve()
     else socket.once('close', closed.resolve)
-    // An error closes the socket too, and the connection knows it by then.
+    // An error destroys the socket too, and by then the connection has it for whoever looks after the write.
     const ready = waitFor(socket, event, options).catch((error: unknown) => {
       if (!socket.destroyed) throw error
     })

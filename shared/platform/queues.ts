@@ -354,7 +354,8 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
       await logFailure(`the regular job of ${name}`, async () => {
         const { waiting = 0 } = await get(name).getJobCounts('waiting')
         if (waiting > 0) return
-        // Redis counts the time to live, so no process's clock matters.
+        // Redis counts the time to live, so no process's clock matters; shorter than the interval, or the next turn's
+        // job would be taken for this one.
         const deduplication = { id: 'regular', ttl: Math.max(1, Math.floor(everyMs * 0.9)) }
         await get(name).add(name, {}, { jobId: newStepId(), deduplication })
       })
