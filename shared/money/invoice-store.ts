@@ -47,7 +47,7 @@ paymentSchema.index({ coin: 1, unlock_time: 1 }, only({ state: 'locked' }, 'lock
 paymentSchema.index({ coin: 1, height: 1 }, only({ state: 'settled', height: some }, 'settled_at_height'))
 paymentSchema.index({ coin: 1, swept_at: 1, _id: 1 }, only({ state: 'settled' }, 'unswept'))
 paymentSchema.index({ address_index: 1, coin: 1, _id: 1 }, only({ state: 'settled' }, 'settled_at_address'))
-paymentSchema.index({ coin: 1, _id: 1 }, only({ came_to: some }, 'no_payment_at_first'))
+paymentSchema.index({ came_to: 1, _id: 1 }, only({ came_to: some }))
 /** Recorded by the operator, and not shown by the chain. */
 const UNSHOWN = { by: 'operator', shown_at: none } as const
 /** Such a payment that may still come: it isn't given up. */
