@@ -9,7 +9,7 @@ import {
 } from '../../shared/operation/check-money.ts'
 import type { PendingEntry } from '../../shared/ledger/pending.ts'
 import type { Coin } from '../../shared/money/coin.ts'
-import type { InvoiceRecord, PaymentRecord } from '../../shared/money/invoice.ts'
+import { isPayment, type ArrivalRecord, type InvoiceRecord } from '../../shared/money/invoice.ts'
 import { heldRaw } from '../../shared/money/journal.ts'
 import { atOneMoment, listAllEntries } from './stored.ts'
 import { toldChain } from './told-chain.ts'
@@ -26,15 +26,16 @@ export async function checkMoney(
   const { connection } = ctx.database
   const { invoices, payments, entries } = await atOneMoment(connection, async (session) => ({
     invoices: await connection.collection<InvoiceRecord>('invoices').find({}, { session }).toArray(),
-    payments: await connection.collection<PaymentRecord>('payments').find({}, { session }).toArray(),
+    payments: await connection.collection<ArrivalRecord>('payments').find({}, { session }).toArray(),
     entries: await listAllEntries(connection, session),
   }))
   const faults = findMoneyFaults({ invoices, payments, entries })
   if (faults.length > 0) throw new Error(`the money does not add up:\n${faults.join('\n')}`)
+  const counted = payments.filter(isPayment)
   return {
     invoices: invoices.length,
-    payments: payments.length,
-    settled: payments.filter(({ state }) => state === 'settled').length,
+    payments: counted.length,
+    settled: counted.filter(({ state }) => state === 'settled').length,
   }
 }
 
