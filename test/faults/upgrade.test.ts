@@ -18,8 +18,8 @@ import { isolate } from '../support/servers.ts'
 import { CHALLENGE_SECRET, solveChallenge, type TestService } from '../support/service.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 
-/** What the network ran before: the last commit with the forms of before the first release, or any other. */
-const OLD = process.env['UPGRADE_FROM'] ?? 'ae9e275'
+/** What the network ran before: the last commit with schema 1, or any other. */
+const OLD = process.env['UPGRADE_FROM'] ?? '5385087c'
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const hasHistory = spawnSync('git', ['cat-file', '-e', `${OLD}^{commit}`], { cwd: ROOT }).status === 0
 /** Requests a second; a third of them writes. */
