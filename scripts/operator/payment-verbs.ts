@@ -155,8 +155,9 @@ async function undoSettled(ctx: Context, paymentId: string, dryRun: boolean): Pr
 }
 
 /**
- * Gives up a payment that was counted by hand and never came. @throws Refusal as givePaymentUp(), and `wrong_state`
- * if it can be taken back with what it bought
+ * Gives up a payment that was counted by hand and never came.
+ *
+ * @throws Refusal as givePaymentUp(), and `wrong_state` if it can be taken back with what it bought
  */
 async function recordLost(ctx: Context, paymentId: string, dryRun: boolean): Promise<VerbOutput> {
   const { invoice_id, agent_id, order_id, coin, amount_raw, tx } = await givePaymentUp(

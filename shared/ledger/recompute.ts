@@ -161,7 +161,7 @@ function findClosingFault(seal: SealRecord, last: EntryRecord): string | undefin
   return `entry ${last._id} is its last and does not close it`
 }
 
-/** Says where the stored tiles of the log are not those of the entries. */
+/** Names the first stored hash of the log's tiles that differs from what the entries give. */
 function findLogFault([wrong]: readonly Difference[]): string | undefined {
   if (wrong === undefined) return undefined
   return `hash ${wrong.position} of level ${wrong.level} of the log's stored tiles is not that of the entries; if the entries are right, drop the collection log_tiles, and the next seal builds it again`

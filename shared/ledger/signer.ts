@@ -20,7 +20,7 @@ export type OpenedSigner = { kind: 'open'; signer: Signer } | { kind: 'no_key' }
 /**
  * Reads the key and locks the seal memory; the caller must close the memory of an open signer.
  *
- * @returns `no_key` if there is none here yet, `locked` if another process of this host has the memory open
+ * @returns `no_key` if this host has no key yet, `locked` if another of its processes has the memory open
  * @throws SealError if no place is set for the memory, or the key can't be used
  */
 export function openSigner({ secrets }: Pick<Config, 'secrets'>, watch?: WatchStep): OpenedSigner {
@@ -39,7 +39,7 @@ export function openSigner({ secrets }: Pick<Config, 'secrets'>, watch?: WatchSt
 /**
  * Reads the seal memory, without which the key signs nothing, announcements included.
  *
- * @throws SigningStopped if there is none
+ * @throws SigningStopped if there is no memory
  */
 export function requireSealMemory({ memory, memoryFile }: Pick<Signer, 'memory' | 'memoryFile'>): Remembered {
   const remembered = memory.read()

@@ -90,7 +90,7 @@ export function decideSigning(
  * one that was in use, and that this may be the second signature for its seq: a fork, which only an operator
  * may decide on.
  *
- * @param last the last signed seal in the database; seq 0 if there is none
+ * @param last the last signed seal in the database; its seq is 0 while none is signed
  * @param next the seal to be signed, the one after `last`
  * @param pubkey the key that would sign, as hex
  */

@@ -35,8 +35,8 @@ export async function recordArrival(ctx: Context, found: SeenPayment): Promise<s
 }
 
 /**
- * Records confirmed money at an address that no invoice has, like recordArrival(). If the operator had recorded it
- * as a payment of an invoice, the chain shows now where it came to.
+ * Records confirmed money at an address that no invoice has, like recordArrival(). If the operator has recorded
+ * it as a payment, that payment takes over the address which the money reached, and counts as shown by the chain.
  */
 export function recordUnassigned(ctx: Context, found: Found): Promise<string | undefined> {
   const { coin, tx, addressIndex, amountRaw } = found

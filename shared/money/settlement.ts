@@ -86,7 +86,9 @@ const invoiceMark = (
 /**
  * Returns the payment of this transaction to this address as it is on record, whatever was found now. If
  * there is none it is stored first, as `seen` or `locked`, and marked `late` if it came after the invoice's
- * time. @returns undefined if no invoice counts what is on record
+ * time.
+ *
+ * @returns undefined if no invoice counts what is on record
  */
 async function findOrStorePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: Reporter) {
   const { coin, tx, addressIndex, amountRaw } = found

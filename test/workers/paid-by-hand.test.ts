@@ -1,11 +1,10 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { PayoutRecord } from '../../shared/money/payout.ts'
 import { hashNanoBlock } from '../../shared/money/coins/nano/nano-blocks.ts'
 import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { startPool } from '../../workers/pool.ts'
 import { newTx } from '../support/coins.ts'
-import { checkBooksAfterEach } from '../support/money.ts'
-import { nanoChain, openNanoVenue, signAndPublish, strangerAddress, XNO } from '../support/nano-venue.ts'
+import { signAndPublish, strangerAddress, useNanoVenue, XNO } from '../support/nano-venue.ts'
 import type { NanoVenue } from '../support/nano-venue.ts'
 import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
 import { runVerb } from '../support/run-verb.ts'
@@ -15,21 +14,13 @@ import { withSigning } from '../support/signing.ts'
 let venue: NanoVenue
 let pool: ReturnType<typeof startPool>
 
-beforeAll(async () => {
-  venue = await openNanoVenue()
-})
+useNanoVenue((opened) => (venue = opened))
 beforeEach(async () => {
-  await venue.reset()
   pool = startPool(withSigning(venue.ctx), ['check-nano'])
   venue.pay(venue.wallet.treasury, 10n * XNO)
   await sweepNano(venue.ctx)
 })
 afterEach(() => pool.close())
-checkBooksAfterEach(
-  () => venue.ctx,
-  () => nanoChain(venue),
-)
-afterAll(() => venue.stop())
 
 const operator = async (...argv: string[]) => {
   const { exitCode, json } = await runVerb(venue.env, argv)

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { acceptDelivery, deliverOrder } from '../../shared/market/order-service.ts'
 import { recordArrival, recordUnassigned } from '../../shared/money/arrivals.ts'
 import { recordOldArrivals } from '../../shared/money/arrival-migration.ts'
@@ -13,15 +13,7 @@ import { recordPayment } from '../../shared/money/settlement.ts'
 import { startPool } from '../../workers/pool.ts'
 import { foundAt, newTx, setRate } from '../support/coins.ts'
 import { FULL } from '../support/full.ts'
-import { checkBooksAfterEach } from '../support/money.ts'
-import {
-  DAY_RAW,
-  nanoChain,
-  openNanoVenue,
-  signAndPublish,
-  strangerAddress,
-  XNO,
-} from '../support/nano-venue.ts'
+import { DAY_RAW, signAndPublish, strangerAddress, useNanoVenue, XNO } from '../support/nano-venue.ts'
 import type { NanoVenue } from '../support/nano-venue.ts'
 import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
 import { runVerb } from '../support/run-verb.ts'
@@ -30,19 +22,11 @@ import { withSigning } from '../support/signing.ts'
 let venue: NanoVenue
 let pool: ReturnType<typeof startPool>
 
-beforeAll(async () => {
-  venue = await openNanoVenue()
-})
-beforeEach(async () => {
-  await venue.reset()
+useNanoVenue((opened) => (venue = opened))
+beforeEach(() => {
   pool = startPool(withSigning(venue.ctx), ['check-nano'])
 })
 afterEach(() => pool.close())
-checkBooksAfterEach(
-  () => venue.ctx,
-  () => nanoChain(venue),
-)
-afterAll(() => venue.stop())
 
 const operator = async (...argv: string[]) => {
   const { exitCode, json } = await runVerb(venue.env, argv, () => venue.ctx.now())
