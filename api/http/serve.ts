@@ -257,11 +257,8 @@ class RequestUnderWay {
   #write(visitor: Visitor, head: Head, body: Fields | undefined): Promise<WrittenAnswer> {
     const { gate } = this.#frame
     const { route, share } = this.#served
-    const perform = async (of: Visitor): Promise<WrittenAnswer> => {
-      const answer = await this.#handle(head, body)
-      await gate.goOn(of)
-      return writeAnswer(route, answer, () => gate.next(of))
-    }
+    const perform = async (of: Visitor): Promise<WrittenAnswer> =>
+      writeAnswer(route, await this.#handle(head, body), () => gate.next(of))
     // What waits for workers would keep others from the database.
     const isFree = route.needsDatabase === false || route.patienceMs !== undefined
     const weight = route.weight?.(head.query) ?? (isFree ? 0 : 'light')
