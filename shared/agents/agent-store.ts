@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type mongoose from 'mongoose'
-import { Schema, type Connection } from 'mongoose'
+import type { Connection } from 'mongoose'
 import { MAJORITY, Overtaken, type Session, unavailable, within } from '../platform/database.ts'
 import { createIdBatchRead, createBatchRead } from '../platform/group-commit.ts'
 import { PARSED_AT_ONCE } from '../platform/limits.ts'
@@ -8,76 +8,27 @@ import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
 import { makeMark, indexMarks, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { createAllowanceStore } from './allowance-store.ts'
-import type { AgentListed, AgentRecord, ProfileChange } from './agent.ts'
+import { agentFields, type AgentListed, type AgentRecord, type ProfileChange } from './agent.ts'
 import type { StoredToken } from './token.ts'
-import { none } from '../platform/fields.ts'
+import { date, maybe, none, only, schemaOf, some, text, type RecordOf } from '../platform/fields.ts'
 import { rawOf } from '../platform/records.ts'
 
 /** The fields of a profile whose change is a ledger entry. */
 export type KeyField = 'dm_key' | 'author_key'
 
-/** Schema fields for required numbers of these names. */
-const countFields = (names: readonly string[]) =>
-  Object.fromEntries(names.map((name) => [name, { type: Number, required: true }]))
-
-const agentSchema = new Schema<AgentRecord>(
-  {
-    _id: { type: String, required: true },
-    at: { type: Number, required: true },
-    handle: String,
-    salt: { type: String, required: true },
-    ref: String,
-    challenge: { type: String, required: true },
-    token_key: { type: String, required: true },
-    token_salt: { type: String, required: true },
-    token_hash: { type: String, required: true },
-    profile: new Schema(
-      {
-        name: String,
-        purpose: String,
-        capabilities: { type: [String], default: undefined },
-        dm_key: String,
-        author_key: String,
-      },
-      { _id: false },
-    ),
-    pass_until_ms: Number,
-    first_paid_at: Number,
-    referrals: new Schema(countFields(['paying']), { _id: false }),
-    record: new Schema(
-      {
-        claims: new Schema(countFields(['open', 'judged', 'contested', 'overdue', 'accepted']), {
-          _id: false,
-        }),
-        verdicts: new Schema(countFields(['true', 'false', 'void']), { _id: false }),
-      },
-      { _id: false },
-    ),
-    banned_at: Number,
-    ban_hides: Boolean,
-    ban_applied: Boolean,
-    ban_changed: Date,
-    witness_vkey: String,
-    ...hiddenFields,
-    handed_out: Number,
-    ...tellsField,
-    ...pendingField,
-  },
-  { collection: 'agents', strict: 'throw', versionKey: false },
-)
+const agentSchema = schemaOf<AgentRecord>('agents', {
+  ...agentFields,
+  ...hiddenFields,
+  ...tellsField,
+  ...pendingField,
+})
 agentSchema.index({ token_key: 1 }, { unique: true })
 agentSchema.index({ challenge: 1 }, { unique: true })
-agentSchema.index(
-  { 'profile.capabilities': 1, _id: -1 },
-  { partialFilterExpression: { 'profile.capabilities': { $exists: true } } },
-)
+agentSchema.index({ 'profile.capabilities': 1, _id: -1 }, only({ 'profile.capabilities': some }))
 // Agents that declare a capability, newest first; the index on `_id` would lead past all others too. It has
 // `at` as well because MongoDB allows no partial index on `_id` alone.
-agentSchema.index(
-  { _id: -1, at: 1 },
-  { partialFilterExpression: { 'profile.capabilities.0': { $exists: true } } },
-)
-agentSchema.index({ ref: 1 }, { partialFilterExpression: { ref: { $exists: true } } })
+agentSchema.index({ _id: -1, at: 1 }, only({ 'profile.capabilities.0': some }))
+agentSchema.index({ ref: 1 }, only({ ref: some }))
 /**
  * Makes the filter for agents that are neither banned nor hidden, declare a capability (any if it is
  * undefined), and have an id below `before`.
@@ -99,21 +50,15 @@ agentSchema.index({ ban_applied: 1, banned_at: 1 }, { name: BANS, sparse: true }
 indexMarks(agentSchema)
 agentSchema.index(...PENDING_INDEX)
 
-interface UsedChallenge {
-  _id: string
-  expires: Date
+const usedChallengeFields = {
+  _id: text,
+  expires: date,
   /** Whether it was used with the right answer, so that it is for one agent. */
-  answered?: boolean
+  answered: maybe.boolean,
 }
+type UsedChallenge = RecordOf<typeof usedChallengeFields>
 
-const usedChallengeSchema = new Schema<UsedChallenge>(
-  {
-    _id: { type: String, required: true },
-    expires: { type: Date, required: true },
-    answered: Boolean,
-  },
-  { collection: 'used_challenges', strict: 'throw', versionKey: false },
-)
+const usedChallengeSchema = schemaOf<UsedChallenge>('used_challenges', usedChallengeFields)
 usedChallengeSchema.index({ expires: 1 }, { expireAfterSeconds: 0 })
 
 /**

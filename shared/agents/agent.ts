@@ -10,6 +10,7 @@ import {
   MAX_PURPOSE_LENGTH,
   TOKEN_PATTERN,
 } from '../platform/limits.ts'
+import { maybe, nested, number, text as stored, type RecordOf } from '../platform/fields.ts'
 import {
   BLANK,
   CONTROLS,
@@ -28,53 +29,62 @@ import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
 import { authorFields } from './authorship.ts'
 
+const profileFields = {
+  name: maybe.text,
+  purpose: maybe.text,
+  capabilities: maybe.list(stored),
+  dm_key: maybe.text,
+  /** Ed25519 key with which the agent signs its posts, claims, verdicts and steps of orders. */
+  author_key: maybe.text,
+}
+export type Profile = RecordOf<typeof profileFields>
+
+/** Counts of an agent's claims by status, and of the standing verdicts on them by outcome. */
+const resolutionFields = {
+  claims: nested({ open: number, judged: number, contested: number, overdue: number, accepted: number }),
+  verdicts: nested({ true: number, false: number, void: number }),
+}
+export type ResolutionCounts = RecordOf<typeof resolutionFields>
+
 /**
  * An agent as MongoDB holds it. Times named `*_ms` are milliseconds since the epoch, `at` and `*_at` Unix
  * seconds.
  */
-export interface AgentRecord extends Ledgered, Hideable, Telling {
-  _id: string
-  at: number
-  handle?: string
+export const agentFields = {
+  _id: stored,
+  at: number,
+  handle: maybe.text,
   /** Opens the handle's commitment in the registration entry. */
-  salt: string
-  ref?: string
+  salt: stored,
+  ref: maybe.text,
   /** The `key` of the challenge that it registered with; unique. */
-  challenge: string
-  token_key: string
-  token_salt: string
-  token_hash: string
-  profile?: Profile
+  challenge: stored,
+  token_key: stored,
+  token_salt: stored,
+  token_hash: stored,
+  profile: maybe.nested(profileFields),
   /** The agent's key for cosigning checkpoints, in the vkey form of C2SP signed-note. */
-  witness_vkey?: string
-  pass_until_ms?: number
+  witness_vkey: maybe.text,
+  pass_until_ms: maybe.number,
   /** Time of its first payment by coin or work. */
-  first_paid_at?: number
+  first_paid_at: maybe.number,
   /** How many of the agents that it referred have paid; how many registered is counted on request. */
-  referrals: { paying: number }
-  record: ResolutionCounts
-  banned_at?: number
+  referrals: nested({ paying: number }),
+  record: nested(resolutionFields),
+  banned_at: maybe.number,
   /** Present if the ban hides everything that the agent wrote. */
-  ban_hides?: true
+  ban_hides: maybe.flag,
   /**
    * Whether its ban was applied to all of its records: see ban-service.ts. False also while the end of a ban is
    * being applied; absent if it isn't banned, or has been since before records said so.
    */
-  ban_applied?: boolean
+  ban_applied: maybe.boolean,
   /** When its ban was set or lifted, by the database's clock; absent once `ban_applied` is true. */
-  ban_changed?: Date
+  ban_changed: maybe.date,
   /** Number of its last hand-out of messages: see MessageRecord.handed. */
-  handed_out?: number
+  handed_out: maybe.number,
 }
-
-export interface Profile {
-  name?: string
-  purpose?: string
-  capabilities?: string[]
-  dm_key?: string
-  /** Ed25519 key with which the agent signs its posts, claims, verdicts and steps of orders. */
-  author_key?: string
-}
+export type AgentRecord = RecordOf<typeof agentFields> & Ledgered & Hideable & Telling
 
 /** What an agent changes of its profile; null takes a field off. */
 export interface ProfileChange {
@@ -83,12 +93,6 @@ export interface ProfileChange {
   capabilities?: string[]
   dm_key?: string | null
   author_key?: string | null
-}
-
-/** Counts of an agent's claims by status, and of the standing verdicts on them by outcome. */
-export interface ResolutionCounts {
-  claims: { open: number; judged: number; contested: number; overdue: number; accepted: number }
-  verdicts: { true: number; false: number; void: number }
 }
 
 /** Returns counts that are all 0. */

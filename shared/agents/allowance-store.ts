@@ -1,25 +1,20 @@
-import { Schema, type Connection } from 'mongoose'
+import type { Connection } from 'mongoose'
 import { createBoundedCounts } from '../platform/bounded-counts.ts'
 import { ALLOWANCE_AHEAD_BYTES, DAILY_BYTES } from '../platform/limits.ts'
+import { date, maybe, schemaOf, text, type RecordOf } from '../platform/fields.ts'
 import { DAY_MS } from '../platform/time.ts'
 
 /** The kinds of writes whose daily bytes are counted separately. */
 export type AllowanceKind = keyof typeof DAILY_BYTES
 
 /** Bytes that an agent has added on a day; `_id` is `<agent id>/<days since the epoch>`. */
-type AllowanceRecord = { _id: string; forget_at: Date } & { [Kind in AllowanceKind]?: number }
+const allowanceFields = { _id: text, forget_at: date }
+type AllowanceRecord = RecordOf<typeof allowanceFields> & { [Kind in AllowanceKind]?: number }
 
-const allowanceSchema = new Schema<AllowanceRecord>(
-  {
-    _id: { type: String, required: true },
-    forget_at: { type: Date, required: true },
-    ...(Object.fromEntries(Object.keys(DAILY_BYTES).map((kind) => [kind, Number])) as Record<
-      AllowanceKind,
-      NumberConstructor
-    >),
-  },
-  { collection: 'allowances', strict: 'throw', versionKey: false },
-)
+const allowanceSchema = schemaOf<AllowanceRecord>('allowances', {
+  ...allowanceFields,
+  ...Object.fromEntries(Object.keys(DAILY_BYTES).map((kind) => [kind, maybe.number])),
+})
 allowanceSchema.index({ forget_at: 1 }, { expireAfterSeconds: 0 })
 
 /**

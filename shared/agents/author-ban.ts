@@ -1,6 +1,6 @@
 import type { Model } from 'mongoose'
 import { NOT_HIDDEN, type Hideable } from '../ledger/hidden.ts'
-import { none } from '../platform/fields.ts'
+import { maybe, none } from '../platform/fields.ts'
 import { rawOf } from '../platform/records.ts'
 import type { AgentRecord } from './agent.ts'
 
@@ -16,7 +16,7 @@ export interface ByAuthor {
   author_banned?: true
 }
 
-export const authorBannedField = { author_banned: Boolean } as const
+export const authorBannedField = { author_banned: maybe.flag }
 
 /** The filter of every list: neither hidden nor by a banned agent. */
 export const LISTED = { ...NOT_HIDDEN, author_banned: none } as const

@@ -1,4 +1,3 @@
-import { Schema } from 'mongoose'
 import { z } from 'zod'
 import type { Context } from '../context.ts'
 import {
@@ -14,7 +13,7 @@ import { signatureFromBase64 } from '../crypto/ed25519.ts'
 import { Refusal } from '../platform/errors.ts'
 import { hex } from '../platform/schema.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
-import { nested, number, text } from '../platform/fields.ts'
+import { maybe, nested, number, text } from '../platform/fields.ts'
 
 const seenLog = z.object({ size: z.int().min(0), root: hex(64) })
 
@@ -62,10 +61,8 @@ export const authorShape = {
   signature: text,
 }
 
-/** The field of a record's mongoose schema that stores an authorship. */
-export const authorField = {
-  author: new Schema<Authorship>({ ...(authorShape as object) }, { _id: false }),
-} as const
+/** The field of a record that stores an authorship. */
+export const authorField = { author: maybe.nested(authorShape) }
 
 interface Sent {
   signature?: string | undefined

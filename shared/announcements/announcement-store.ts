@@ -1,22 +1,12 @@
-import { Schema, type Connection } from 'mongoose'
+import type { Connection } from 'mongoose'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
-import type { AnnouncementRecord, SignedAnnouncement } from './announcement.ts'
+import { schemaOf } from '../platform/fields.ts'
+import { announcementFields, type AnnouncementRecord, type SignedAnnouncement } from './announcement.ts'
 
-const string = { type: String, required: true } as const
-
-const announcementSchema = new Schema<AnnouncementRecord>(
-  {
-    _id: string,
-    at: { type: Number, required: true },
-    kind: string,
-    text: string,
-    salt: string,
-    signature: String,
-    pubkey: String,
-    ...pendingField,
-  },
-  { collection: 'announcements', strict: 'throw', versionKey: false },
-)
+const announcementSchema = schemaOf<AnnouncementRecord>('announcements', {
+  ...announcementFields,
+  ...pendingField,
+})
 // Finds unsigned announcements without reading the signed ones of many years.
 announcementSchema.index({ signature: 1, _id: 1 })
 announcementSchema.index(...PENDING_INDEX)

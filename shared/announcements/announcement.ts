@@ -1,24 +1,26 @@
 import { z } from 'zod'
 import { canonicalJson } from '../crypto/canonical-json.ts'
 import type { Ledgered } from '../ledger/pending.ts'
+import { maybe, number, text, type RecordOf } from '../platform/fields.ts'
 import { hex, idView, unixTime } from '../platform/schema.ts'
 
 /**
  * A public statement by the operator, signed with the key that signs the seals; it is listed once it is
  * signed. `at` is in Unix seconds.
  */
-export interface AnnouncementRecord extends Ledgered {
-  _id: string
-  at: number
-  kind: string
-  text: string
+export const announcementFields = {
+  _id: text,
+  at: number,
+  kind: text,
+  text,
   /** Opens the commitment to the text in the announcement's ledger entry. */
-  salt: string
+  salt: text,
   /** Ed25519, base64; absent until the worker that has the key has signed. */
-  signature?: string
+  signature: maybe.text,
   /** The signing key's public key: 32 bytes as hex. */
-  pubkey?: string
+  pubkey: maybe.text,
 }
+export type AnnouncementRecord = RecordOf<typeof announcementFields> & Ledgered
 
 export type SignedAnnouncement = AnnouncementRecord &
   Required<Pick<AnnouncementRecord, 'signature' | 'pubkey'>>

@@ -1,5 +1,4 @@
-import { Schema, type Connection } from 'mongoose'
-import { authorField } from '../agents/authorship.ts'
+import type { Connection } from 'mongoose'
 import { authorBannedField, BY_AUTHOR_INDEX, createSetAuthorBanned, LISTED } from '../agents/author-ban.ts'
 import type { Past } from '../platform/list-per-agent.ts'
 import { Overtaken, type Session, within } from '../platform/database.ts'
@@ -9,39 +8,19 @@ import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import { pushing, indexMarks, tellsField } from '../events/mark.ts'
 import { MAX_UNENDORSED_PROPOSALS, PARSED_AT_ONCE } from '../platform/limits.ts'
 import type { Writes } from './claim-changes.ts'
-import { PROPOSAL, type ClaimRecord, type ClaimStatus, type Standing, type VerdictRecord } from './claim.ts'
+import { claimFields, PROPOSAL, verdictFields } from './claim.ts'
+import type { ClaimRecord, ClaimStatus, VerdictRecord } from './claim.ts'
+import { only, schemaOf, some } from '../platform/fields.ts'
 import { pick } from '../platform/omit-undefined.ts'
 import { rawOf } from '../platform/records.ts'
 
-const standingSchema = new Schema<Standing>(
-  {
-    true: { type: Number, required: true },
-    false: { type: Number, required: true },
-    void: { type: Number, required: true },
-  },
-  { _id: false },
-)
-
-const claimSchema = new Schema<ClaimRecord>(
-  {
-    _id: { type: String, required: true },
-    agent_id: { type: String, required: true },
-    at: { type: Number, required: true },
-    statement: { type: String, required: true },
-    kind: { type: String, required: true },
-    resolve_by: Number,
-    salt: { type: String, required: true },
-    ...authorField,
-    status: { type: String, required: true },
-    standing: { type: standingSchema, required: true },
-    accepted_at: Number,
-    ...hiddenFields,
-    ...authorBannedField,
-    ...tellsField,
-    ...pendingField,
-  },
-  { collection: 'claims', strict: 'throw', versionKey: false },
-)
+const claimSchema = schemaOf<ClaimRecord>('claims', {
+  ...claimFields,
+  ...hiddenFields,
+  ...authorBannedField,
+  ...tellsField,
+  ...pendingField,
+})
 claimSchema.index({ agent_id: 1, _id: -1 })
 // The lists: all, of a status, of a kind, of an agent, and of an agent and a status.
 const ALL_LISTED = { author_banned: 1, _id: -1 } as const
@@ -50,45 +29,20 @@ claimSchema.index({ status: 1, ...ALL_LISTED })
 claimSchema.index({ kind: 1, ...ALL_LISTED })
 claimSchema.index(BY_AUTHOR_INDEX)
 claimSchema.index({ agent_id: 1, status: 1, ...ALL_LISTED })
-claimSchema.index(
-  { resolve_by: 1 },
-  { name: 'coming_overdue', partialFilterExpression: { status: 'open', resolve_by: { $exists: true } } },
-)
-claimSchema.index(
-  { agent_id: 1, resolve_by: 1 },
-  {
-    name: 'coming_overdue_by_agent',
-    partialFilterExpression: { status: 'open', resolve_by: { $exists: true } },
-  },
-)
-claimSchema.index(
-  { author_banned: 1, 'standing.true': -1, _id: -1 },
-  { name: 'proposals_by_rank', partialFilterExpression: { kind: PROPOSAL } },
-)
-claimSchema.index(
-  { agent_id: 1, 'standing.true': 1 },
-  { name: 'proposals_of_an_agent', partialFilterExpression: { kind: PROPOSAL } },
-)
+const COMING_OVERDUE = { status: 'open', resolve_by: some } as const
+claimSchema.index({ resolve_by: 1 }, only(COMING_OVERDUE, 'coming_overdue'))
+claimSchema.index({ agent_id: 1, resolve_by: 1 }, only(COMING_OVERDUE, 'coming_overdue_by_agent'))
+const PROPOSALS = { kind: PROPOSAL }
+claimSchema.index({ author_banned: 1, 'standing.true': -1, _id: -1 }, only(PROPOSALS, 'proposals_by_rank'))
+claimSchema.index({ agent_id: 1, 'standing.true': 1 }, only(PROPOSALS, 'proposals_of_an_agent'))
 indexMarks(claimSchema)
 claimSchema.index(...PENDING_INDEX)
 
-const verdictSchema = new Schema<VerdictRecord>(
-  {
-    _id: { type: String, required: true },
-    claim_id: { type: String, required: true },
-    agent_id: { type: String, required: true },
-    at: { type: Number, required: true },
-    outcome: { type: String, required: true },
-    evidence: String,
-    salt: { type: String, required: true },
-    ...authorField,
-    by_author: { type: Boolean, required: true },
-    superseded: { type: Boolean, required: true },
-    ...tellsField,
-    ...pendingField,
-  },
-  { collection: 'verdicts', strict: 'throw', versionKey: false },
-)
+const verdictSchema = schemaOf<VerdictRecord>('verdicts', {
+  ...verdictFields,
+  ...tellsField,
+  ...pendingField,
+})
 /**
  * First field of the index that allows an agent one standing verdict on a claim; duplicate-key errors name
  * it.
@@ -96,7 +50,7 @@ const verdictSchema = new Schema<VerdictRecord>(
 export const STANDING_VERDICT_KEY = 'claim_id'
 verdictSchema.index(
   { [STANDING_VERDICT_KEY]: 1, agent_id: 1 },
-  { unique: true, name: 'one_standing_verdict', partialFilterExpression: { superseded: false } },
+  only({ superseded: false }, 'one_standing_verdict', true),
 )
 verdictSchema.index({ claim_id: 1, _id: -1 })
 verdictSchema.index({ agent_id: 1, _id: -1 })

@@ -1,11 +1,11 @@
 import { z } from 'zod'
-import { authorFields, authorOf, authorView } from '../agents/authorship.ts'
-import type { Authorship } from '../crypto/author.ts'
+import { authorField, authorFields, authorOf, authorView } from '../agents/authorship.ts'
 import type { ByAuthor } from '../agents/author-ban.ts'
 import type { Hideable } from '../ledger/hidden.ts'
 import { MAX_EVIDENCE_LENGTH, MAX_KIND_LENGTH, MAX_STATEMENT_LENGTH } from '../platform/limits.ts'
 import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
+import { flag, maybe, nested, number, text as stored, textOf, type RecordOf } from '../platform/fields.ts'
 import { countView, hex, hexOrEmpty, idField, idView, notBlank, text, unixTime } from '../platform/schema.ts'
 import { SECOND_MS } from '../platform/time.ts'
 
@@ -19,34 +19,38 @@ export type Standing = Record<Outcome, number>
 export const PROPOSAL = 'proposal'
 
 /** A falsifiable statement on record. Times are Unix seconds. */
-export interface ClaimRecord extends ByAuthor, Ledgered, Hideable, Telling {
-  at: number
-  statement: string
-  kind: string
-  resolve_by?: number
+export const claimFields = {
+  _id: stored,
+  agent_id: stored,
+  at: number,
+  statement: stored,
+  kind: stored,
+  resolve_by: maybe.number,
   /** Opens the commitment to `{id, kind, statement}` in the claim's ledger entry. */
-  salt: string
-  author?: Authorship
+  salt: stored,
+  ...authorField,
   /** As of the last write; statusAt() gives the present one. */
-  status: ClaimStatus
-  standing: Standing
-  accepted_at?: number
+  status: textOf<ClaimStatus>(),
+  standing: nested({ true: number, false: number, void: number }),
+  accepted_at: maybe.number,
 }
+export type ClaimRecord = RecordOf<typeof claimFields> & ByAuthor & Ledgered & Hideable & Telling
 
-export interface VerdictRecord extends Ledgered, Telling {
-  _id: string
-  claim_id: string
-  agent_id: string
-  at: number
-  outcome: Outcome
-  evidence?: string
+export const verdictFields = {
+  _id: stored,
+  claim_id: stored,
+  agent_id: stored,
+  at: number,
+  outcome: textOf<Outcome>(),
+  evidence: maybe.text,
   /** Opens the commitment to `{evidence, id}` in the verdict's ledger entry. */
-  salt: string
-  author?: Authorship
+  salt: stored,
+  ...authorField,
   /** Whether it is by the claim's own author, and so doesn't count. */
-  by_author: boolean
-  superseded: boolean
+  by_author: flag,
+  superseded: flag,
 }
+export type VerdictRecord = RecordOf<typeof verdictFields> & Ledgered & Telling
 
 /**
  * Returns a claim's status at a time. It summarizes the verdicts and says nothing about the truth: `open`

@@ -1,7 +1,7 @@
-import { Schema } from 'mongoose'
+import type { Schema } from 'mongoose'
 import { z } from 'zod'
 import { idView, isoTimeView } from '../platform/schema.ts'
-import { number, opaque, text, textOf, type RecordOf } from '../platform/fields.ts'
+import { maybe, nested, number, opaque, text, textOf, type RecordOf } from '../platform/fields.ts'
 
 /**
  * Terms.
@@ -65,10 +65,8 @@ export interface Telling {
   tells?: EventMark[]
 }
 
-const markSchema = new Schema({ ...markFields }, { _id: false, strict: 'throw', minimize: false })
-
 /** The field for the schema of a record with marks. */
-export const tellsField = { tells: { type: [markSchema], default: undefined } } as const
+export const tellsField = { tells: maybe.list(nested(markFields)) }
 
 /** Makes the marks of a schema's records found by agent and by time, without reading records that have none. */
 export function indexMarks(schema: Schema): void {

@@ -1,31 +1,16 @@
-import mongoose, { Schema, type Connection, type Model, type PipelineStage } from 'mongoose'
+import mongoose, { type Connection, type Model, type PipelineStage } from 'mongoose'
 import { isDuplicateKey, MAJORITY, within, type Session } from '../platform/database.ts'
-import type { EntryRecord } from './entry.ts'
+import { entryFields, type EntryRecord } from './entry.ts'
+import { only, schemaOf } from '../platform/fields.ts'
 import { createKeyTreeReader, KEY_CHANGES } from './agent-keys.ts'
 import { carriesPendingEntries, type EntryKind, type PendingEntry } from './pending.ts'
 import { rawOf } from '../platform/records.ts'
 
-const number = { type: Number, required: true } as const
-const string = { type: String, required: true } as const
-
-/** For mongoose, which doesn't look into `data`. */
-type EntryDocument = Omit<EntryRecord, 'data'> & { data: object }
-
-const entrySchema = new Schema<EntryDocument>(
-  {
-    _id: number,
-    source: string,
-    record: string,
-    at: number,
-    kind: string,
-    data: { type: Schema.Types.Mixed, required: true },
-  },
-  { collection: 'entries', strict: 'throw', versionKey: false },
-)
+const entrySchema = schemaOf<EntryRecord>('entries', entryFields)
 entrySchema.index({ source: 1 }, { unique: true })
 entrySchema.index({ record: 1, _id: 1 })
 // Entries that change an agent's keys: few, and read from the first on.
-entrySchema.index({ kind: 1, _id: 1 }, { partialFilterExpression: { kind: { $in: [...KEY_CHANGES] } } })
+entrySchema.index({ kind: 1, _id: 1 }, only({ kind: { $in: [...KEY_CHANGES] } }))
 
 /** A record with pending entries, as the sequencer sees it. */
 export interface PendingRecord {
@@ -58,7 +43,7 @@ const ENTRIES_AT_ONCE = 100
  * what a majority has.
  */
 export function createEntryStore(connection: Connection) {
-  const entries = connection.model<EntryDocument>('Entry', entrySchema)
+  const entries = connection.model<EntryRecord>('Entry', entrySchema)
   // Entries come by the thousand and are already in their stored form: the driver takes them as they are.
   const raw = () => rawOf<EntryRecord>(entries)
   /** Up to `limit` entries from `fromId` to `toId`, ascending. */

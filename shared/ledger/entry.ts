@@ -2,22 +2,24 @@ import { z } from 'zod'
 import { canonicalJson, type JsonValue } from '../crypto/canonical-json.ts'
 import { hashLeafTexts } from '../crypto/merkle.ts'
 import type { LedgerEntry } from '../crypto/receipt.ts'
+import { number, opaque, text, textOf, type RecordOf } from '../platform/fields.ts'
 import { jsonValue, unixTime } from '../platform/schema.ts'
 import type { EntryKind, PendingEntry } from './pending.ts'
 
 /** A numbered entry as MongoDB holds it, for ever and unchanged. */
-export interface EntryRecord {
+export const entryFields = {
   /** The number: 1, 2, 3, … without a gap. */
-  _id: number
+  _id: number,
   /** `<record id>/<step>`, unique. */
-  source: string
+  source: text,
   /** The record id of `source`, by which receipts are found. */
-  record: string
+  record: text,
   /** Unix seconds. */
-  at: number
-  kind: EntryKind
-  data: { readonly [key: string]: JsonValue }
+  at: number,
+  kind: textOf<EntryKind>(),
+  data: opaque<{ readonly [key: string]: JsonValue }>(),
 }
+export type EntryRecord = RecordOf<typeof entryFields>
 
 export const entryView = z
   .object({

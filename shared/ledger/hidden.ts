@@ -1,18 +1,18 @@
 import type { Model } from 'mongoose'
+import { maybe, none, type RecordOf } from '../platform/fields.ts'
 import type { PendingEntry } from './pending.ts'
 
 /**
  * What a record carries that the operator may hide: its text leaves lists and views and stays stored. Times
  * are Unix seconds.
  */
-export interface Hideable {
-  hidden_at?: number
+export const hiddenFields = {
+  hidden_at: maybe.number,
   /** The rule that it was hidden for, if one was named. */
-  hidden_rule?: string
+  hidden_rule: maybe.text,
 }
-
-export const hiddenFields = { hidden_at: Number, hidden_rule: String } as const
-export const NOT_HIDDEN = { hidden_at: { $exists: false } } as const
+export type Hideable = RecordOf<typeof hiddenFields>
+export const NOT_HIDDEN = { hidden_at: none } as const
 
 /**
  * Hides a record that isn't hidden or, if `hiddenAt` is undefined, shows one again that is hidden for exactly

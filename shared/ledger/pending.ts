@@ -1,6 +1,7 @@
-import { Schema } from 'mongoose'
+import type { Schema } from 'mongoose'
 import type { JsonValue } from '../crypto/canonical-json.ts'
 import { SALT_BYTES } from '../crypto/commitment.ts'
+import { maybe, nested, number, opaque, text, textOf, type RecordOf } from '../platform/fields.ts'
 import { takeRandomBytes } from '../platform/random.ts'
 
 /**
@@ -44,35 +45,26 @@ export const ENTRY_KINDS = [
 
 export type EntryKind = (typeof ENTRY_KINDS)[number]
 
-export interface PendingEntry {
-  source: string
-  /** Unix seconds. */
-  at: number
-  kind: EntryKind
-  /**
-   * Ids, numbers, times and commitments; never free text, a handle, an address or a coin transaction in the
-   * clear.
-   */
-  data: { readonly [key: string]: JsonValue }
-}
-
 /** What every ledgered record carries beside its own fields. */
 export interface Ledgered {
   pending?: PendingEntry[]
 }
 
-const pendingEntrySchema = new Schema(
-  {
-    source: { type: String, required: true },
-    at: { type: Number, required: true },
-    kind: { type: String, required: true, enum: ENTRY_KINDS },
-    data: { type: Schema.Types.Mixed, required: true },
-  },
-  { _id: false, strict: 'throw', versionKey: false },
-)
+const pendingFields = {
+  source: text,
+  /** Unix seconds. */
+  at: number,
+  kind: { ...textOf<EntryKind>(), enum: ENTRY_KINDS },
+  /**
+   * Ids, numbers, times and commitments; never free text, a handle, an address or a coin transaction in the
+   * clear.
+   */
+  data: opaque<{ readonly [key: string]: JsonValue }>(),
+}
+export type PendingEntry = RecordOf<typeof pendingFields>
 
 /** The field for a ledgered record's schema. */
-export const pendingField = { pending: { type: [pendingEntrySchema], default: undefined } } as const
+export const pendingField = { pending: maybe.list(nested(pendingFields)) }
 
 /**
  * Finds the documents that have a pending entry without touching the others; the index is empty when nothing

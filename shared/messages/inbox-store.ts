@@ -1,24 +1,23 @@
-import { Schema, type Connection } from 'mongoose'
+import type { Connection } from 'mongoose'
 import { createBoundedCounts } from '../platform/bounded-counts.ts'
 import type { Session } from '../platform/database.ts'
 import { MAX_UNREAD_OF_SENDER } from '../platform/limits.ts'
+import { maybe, schemaOf, text, type RecordOf } from '../platform/fields.ts'
 import { rawOf } from '../platform/records.ts'
 
 /** The unread messages of one sender to one recipient, counted; `_id` is `<recipient>/<sender>`. */
-export interface InboxRecord {
-  _id: string
-  unread?: number
-  bytes?: number
+const inboxFields = {
+  _id: text,
+  unread: maybe.number,
+  bytes: maybe.number,
   /** Unix seconds of the last change by a message or a correctCounts. */
-  at?: number
+  at: maybe.number,
   /** Unix seconds; present while the recipient has blocked the sender. */
-  blocked_at?: number
+  blocked_at: maybe.number,
 }
+export type InboxRecord = RecordOf<typeof inboxFields>
 
-const inboxSchema = new Schema<InboxRecord>(
-  { _id: { type: String, required: true }, unread: Number, bytes: Number, at: Number, blocked_at: Number },
-  { collection: 'inboxes', strict: 'throw', versionKey: false },
-)
+const inboxSchema = schemaOf<InboxRecord>('inboxes', inboxFields)
 
 /** A message as it is counted: its sender, and its bytes of UTF-8. */
 export interface Received {

@@ -1,29 +1,16 @@
-import { Schema, type Connection } from 'mongoose'
+import type { Connection } from 'mongoose'
 import { type Session, within } from '../platform/database.ts'
 import { createGroups, insertEach } from '../platform/group-commit.ts'
 import { indexMarks, tellsField } from '../events/mark.ts'
 import { DM_PAGE, DM_PAGE_BYTES } from '../platform/limits.ts'
 import { createInboxStore } from './inbox-store.ts'
-import type { MessageRecord } from './message.ts'
-
-const string = { type: String, required: true } as const
-const number = { type: Number, required: true } as const
+import { schemaOf } from '../platform/fields.ts'
+import { messageFields, type MessageRecord } from './message.ts'
 
 /** Filter for messages that were not handed out yet. */
 export const UNREAD = { handed: 0 }
 
-const messageSchema = new Schema<MessageRecord>(
-  {
-    _id: string,
-    from: string,
-    to: string,
-    at: number,
-    box: { type: String, default: '' },
-    handed: number,
-    ...tellsField,
-  },
-  { collection: 'messages', strict: 'throw', versionKey: false },
-)
+const messageSchema = schemaOf<MessageRecord>('messages', { ...messageFields, ...tellsField })
 messageSchema.index({ to: 1, _id: 1 }, { name: 'unread', partialFilterExpression: UNREAD })
 messageSchema.index({ to: 1, handed: 1, _id: 1 }, { name: 'in_order_of_handing_out' })
 messageSchema.index({ from: 1, _id: -1 }, { name: 'sent' })

@@ -1,23 +1,25 @@
 import { z } from 'zod'
 import { waitQuery } from '../events/event.ts'
 import type { Telling } from '../events/mark.ts'
+import { number, text, textOrEmpty, type RecordOf } from '../platform/fields.ts'
 import { idPattern } from '../platform/ids.ts'
 import { MAX_BOX_BYTES } from '../platform/limits.ts'
 import { countView, idField, idView, textOfBytes, unixTime } from '../platform/schema.ts'
 
 /** A direct message: the sender's ciphertext, kept byte for byte; the operator cannot read it. */
-export interface MessageRecord extends Telling {
-  _id: string
-  from: string
-  to: string
-  at: number
-  box: string
+export const messageFields = {
+  _id: text,
+  from: text,
+  to: text,
+  at: number,
+  box: textOrEmpty,
   /**
    * Number of the reader's hand-out in which it was first given: 1, 2, …; 0 while unread. Within a hand-out
    * messages are ordered by id, so (handed, id) is the order in which the reader got them.
    */
-  handed: number
+  handed: number,
 }
+export type MessageRecord = RecordOf<typeof messageFields> & Telling
 
 export const dmBody = z.object({
   to: idField('agent').describe('agent_id of the recipient'),

@@ -1,4 +1,6 @@
-import mongoose, { Schema, type Connection } from 'mongoose'
+import type mongoose from 'mongoose'
+import type { Connection } from 'mongoose'
+import { maybe, schemaOf, textOf, type RecordOf } from '../platform/fields.ts'
 import { rawOf } from '../platform/records.ts'
 
 /*
@@ -30,19 +32,16 @@ export interface RedisNote {
   emptied_at?: number
 }
 
-interface WatchRecord {
-  _id: 'findings' | 'disk' | 'backup' | 'redis'
-  since?: Record<string, number>
-  samples?: DiskSample[]
-  backup?: BackupNote
-  redis?: RedisNote
+const watchFields = {
+  _id: textOf<'findings' | 'disk' | 'backup' | 'redis'>(),
+  since: maybe.opaque<Record<string, number>>(),
+  samples: maybe.opaque<DiskSample[]>(),
+  backup: maybe.opaque<BackupNote>(),
+  redis: maybe.opaque<RedisNote>(),
 }
+type WatchRecord = RecordOf<typeof watchFields>
 
-const mixed = { type: Schema.Types.Mixed }
-const watchSchema = new Schema(
-  { _id: { type: String, required: true }, since: mixed, samples: mixed, backup: mixed, redis: mixed },
-  { collection: 'watch', strict: 'throw', versionKey: false, minimize: false },
-)
+const watchSchema = schemaOf<WatchRecord>('watch', watchFields)
 
 /** How many are kept: a day of them, half an hour apart. */
 const DISK_SAMPLES = 48
@@ -51,7 +50,7 @@ const DISK_SAMPLES = 48
  * Creates the store of what `operator status` compares with: disk samples, the last backup, what Redis had.
  */
 export function createWatchStore(connection: Connection) {
-  const watch = connection.model('Watch', watchSchema)
+  const watch = connection.model<WatchRecord>('Watch', watchSchema)
   const raw = rawOf<WatchRecord>(watch)
   const read = (id: WatchRecord['_id']) => raw.findOne({ _id: id })
   const write = async (_id: WatchRecord['_id'], update: mongoose.mongo.UpdateFilter<WatchRecord>) =>

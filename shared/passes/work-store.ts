@@ -1,93 +1,52 @@
-import { Schema, type Connection } from 'mongoose'
+import type { Connection } from 'mongoose'
 import { Overtaken, type Session } from '../platform/database.ts'
 import { createGroups, createIdBatchRead, createBatchRead, insertEach } from '../platform/group-commit.ts'
 import { MAX_BATCH_NONCES } from '../platform/limits.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { VerifiedBatch, WorkUpdate } from './work-steps.ts'
-import { workStatusAt, type BatchRecord, type SharePage, type WorkOrderRecord } from './work.ts'
+import { list, maybe, number, only, schemaOf, some, text, type RecordOf } from '../platform/fields.ts'
+import { batchFields, workOrderFields, workStatusAt } from './work.ts'
+import type { BatchRecord, SharePage, WorkOrderRecord } from './work.ts'
 import { rawOf } from '../platform/records.ts'
 
-const number = { type: Number, required: true } as const
-const string = { type: String, required: true } as const
-
-const orderSchema = new Schema<WorkOrderRecord>(
-  {
-    _id: string,
-    agent_id: string,
-    at: number,
-    days: number,
-    shares_per_day: number,
-    shares_required: number,
-    difficulty_bits: number,
-    prefix: string,
-    expires_at: number,
-    shares_accepted: number,
-    credited_days: number,
-    share_pages: Number,
-    last_batch: String,
-    open_slot: Number,
-    ...pendingField,
-  },
-  { collection: 'work_orders', strict: 'throw', versionKey: false },
-)
+const orderSchema = schemaOf<WorkOrderRecord>('work_orders', { ...workOrderFields, ...pendingField })
 orderSchema.index({ agent_id: 1, _id: -1 })
-orderSchema.index(
-  { agent_id: 1, open_slot: 1 },
-  { unique: true, partialFilterExpression: { open_slot: { $exists: true } } },
-)
+orderSchema.index({ agent_id: 1, open_slot: 1 }, only({ open_slot: some }, undefined, true))
 // Those that have pages, by the end of their time.
-orderSchema.index({ expires_at: 1 }, { partialFilterExpression: { share_pages: { $exists: true } } })
+orderSchema.index({ expires_at: 1 }, only({ share_pages: some }))
 orderSchema.index(...PENDING_INDEX)
 
 /**
  * Nonces are stored as one text, separated by spaces: an array of thousands costs ten times as much to write
  * and to read.
  */
-type StoredBatch = Omit<BatchRecord, 'nonces'> & { nonces?: string }
+const storedBatchFields = { ...batchFields, nonces: maybe.text }
+type StoredBatch = RecordOf<typeof storedBatchFields>
 
-const batchSchema = new Schema<StoredBatch>(
-  {
-    _id: string,
-    order_id: string,
-    at_ms: number,
-    state: string,
-    slot: String,
-    agent_id: String,
-    nonces: String,
-    count: Number,
-    accepted: Number,
-    outcomes: String,
-    forget_at: Date,
-  },
-  { collection: 'work_batches', strict: 'throw', versionKey: false },
-)
-batchSchema.index({ at_ms: 1 }, { name: 'waiting', partialFilterExpression: { state: 'waiting' } })
+const batchSchema = schemaOf<StoredBatch>('work_batches', storedBatchFields)
+const WAITING = { state: 'waiting' } as const
+batchSchema.index({ at_ms: 1 }, only(WAITING, 'waiting'))
 batchSchema.index({ slot: 1 }, { unique: true, sparse: true })
-batchSchema.index(
-  { agent_id: 1 },
-  { name: 'waiting_of_agent', partialFilterExpression: { state: 'waiting' } },
-)
+batchSchema.index({ agent_id: 1 }, only(WAITING, 'waiting_of_agent'))
 batchSchema.index({ forget_at: 1 }, { expireAfterSeconds: 0 })
 
 /**
  * `_id` is `<order id>/<number>`, the number with leading zeros, so that pages sort and each number is
  * unique.
  */
-type StoredPage = Omit<SharePage, 'number' | 'nonces'> & { _id: string; nonces: string }
+const pageFields = { _id: text, order_id: text, batch_ids: list(text), nonces: text }
+type StoredPage = RecordOf<typeof pageFields>
 
-const pageSchema = new Schema<StoredPage>(
-  { _id: string, order_id: string, batch_ids: { type: [String], required: true }, nonces: string },
-  { collection: 'share_pages', strict: 'throw', versionKey: false },
-)
+const pageSchema = schemaOf<StoredPage>('share_pages', pageFields)
 
 /**
  * How many shares were ever counted. The sum is spread over COUNT_SLOTS documents, so that concurrent
  * verifications seldom conflict on one.
  */
-const countSchema = new Schema<{ _id: number; shares: number }>(
-  { _id: number, shares: number },
-  { collection: 'share_counts', strict: 'throw', versionKey: false },
-)
+const countFields = { _id: number, shares: number }
+type ShareCount = RecordOf<typeof countFields>
+
+const countSchema = schemaOf<ShareCount>('share_counts', countFields)
 const COUNT_SLOTS = 64
 
 /** Batches of 10,000 nonces that fit into one message to MongoDB. */
@@ -102,7 +61,7 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
   const orders = connection.model<WorkOrderRecord>('WorkOrder', orderSchema)
   const batches = connection.model<StoredBatch>('WorkBatch', batchSchema)
   const pages = connection.model<StoredPage>('SharePage', pageSchema)
-  const counts = connection.model<{ _id: number; shares: number }>('ShareCount', countSchema)
+  const counts = connection.model<ShareCount>('ShareCount', countSchema)
   // Without mongoose's casting: nonces come by the thousand, and the route has already validated each.
   const rawOrders = () => rawOf<WorkOrderRecord>(orders)
   const rawBatches = () => rawOf<StoredBatch>(batches)

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { MAX_BATCH_NONCES, WORK_ORDER_BASE_DAYS } from '../platform/limits.ts'
 import type { Ledgered } from '../ledger/pending.ts'
+import { maybe, number, text as stored, textOf, type RecordOf } from '../platform/fields.ts'
 import { hex, idField, idView, isoTimeView, text, unixTime } from '../platform/schema.ts'
 
 /**
@@ -20,55 +21,54 @@ export type WorkStatus = (typeof WORK_STATUSES)[number]
 export const REJECTIONS = ['invalid_nonce', 'insufficient_work', 'duplicate', 'order_full'] as const
 export type Rejection = (typeof REJECTIONS)[number]
 
-export interface WorkOrderRecord extends Ledgered {
-  _id: string
-  agent_id: string
-  at: number
-  days: number
-  shares_per_day: number
-  shares_required: number
-  difficulty_bits: number
-  prefix: string
+export const workOrderFields = {
+  _id: stored,
+  agent_id: stored,
+  at: number,
+  days: number,
+  shares_per_day: number,
+  shares_required: number,
+  difficulty_bits: number,
+  prefix: stored,
   /** Unix seconds. */
-  expires_at: number
-  shares_accepted: number
-  credited_days: number
+  expires_at: number,
+  shares_accepted: number,
+  credited_days: number,
   /** Number of pages of counted shares; 0 if absent. */
-  share_pages?: number
+  share_pages: maybe.number,
   /** Id of the last batch of the last page. */
-  last_batch?: string
+  last_batch: maybe.text,
   /** The order's place among the agent's open orders, which bounds their number: see insertInSlot(). */
-  open_slot?: number
+  open_slot: maybe.number,
 }
+export type WorkOrderRecord = RecordOf<typeof workOrderFields> & Ledgered
 
 export interface Rejected {
   nonce: string | number
   reason: Rejection
 }
 
-export interface BatchRecord {
-  _id: string
-  order_id: string
-  at_ms: number
+export const batchFields = {
+  _id: stored,
+  order_id: stored,
+  at_ms: number,
   /** `judged` is the stored word for what is called verified everywhere else. */
-  state: 'waiting' | 'judged'
-  /**
-   * The order's id while the batch is waiting; a unique index makes it the order's only one.
-   */
-  slot?: string
+  state: textOf<'waiting' | 'judged'>(),
+  /** The order's id while the batch is waiting; a unique index makes it the order's only one. */
+  slot: maybe.text,
   /** The agent that made the order. */
-  agent_id?: string
-  /** In canonical form; removed when the batch is verified. */
-  nonces?: string[]
-  /** Number of `nonces`. A result is stored only if it is still the number that was read. */
-  count?: number
+  agent_id: maybe.text,
+  /** Number of its nonces. A result is stored only if it is still the number that was read. */
+  count: maybe.number,
   /** Number of its shares that count; set when verified. */
-  accepted?: number
+  accepted: maybe.number,
   /** The outcome of each nonce, in order: see {@link encodeOutcomes}. Set when verified. */
-  outcomes?: string
+  outcomes: maybe.text,
   /** MongoDB deletes the batch after this time. */
-  forget_at?: Date
+  forget_at: maybe.date,
 }
+/** `nonces` in canonical form; removed when the batch is verified. */
+export type BatchRecord = RecordOf<typeof batchFields> & { nonces?: string[] }
 
 export interface SharePage {
   order_id: string

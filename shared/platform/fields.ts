@@ -28,9 +28,13 @@ export type RecordOf<Fields> = {
 const needed = <T>(type: unknown) => ({ type, required: true }) as Needed<T>
 // Without the default mongoose would read an absent list as an empty one.
 const optional = <T>(type: unknown) => ({ type, default: undefined }) as Field<T>
-const inner = (fields: object) => new Schema({ ...fields }, { _id: false })
+const inner = (fields: object) => new Schema({ ...fields }, { _id: false, strict: 'throw', minimize: false })
 
 export const text = needed<string>(String)
+/** For mongoose a required text that is empty is missing, and so is a required null. */
+const always = <T>(type: unknown, value: T) => ({ type, default: value }) as Field<T> as Needed<T>
+export const textOrEmpty = always<string>(String, '')
+export const textOrNull = always<string | null>(String, null)
 export const textOf = <T extends string>() => needed<T>(String)
 export const number = needed<number>(Number)
 export const flag = needed<boolean>(Boolean)
@@ -47,6 +51,7 @@ export const maybe = {
   /** Absent if it isn't so. */
   flag: optional<true>(Boolean),
   boolean: optional<boolean>(Boolean),
+  date: optional<Date>(Date),
   opaque: <T>() => optional<T>(Schema.Types.Mixed),
   nested: <Fields extends object>(fields: Fields) => optional<RecordOf<Fields>>(inner(fields)),
   list: <T>({ type }: Field<T>) => optional<T[]>([type]),

@@ -1,5 +1,4 @@
-import { Schema, type Connection } from 'mongoose'
-import { authorField } from '../agents/authorship.ts'
+import type { Connection } from 'mongoose'
 import { authorBannedField, BY_AUTHOR_INDEX, createSetAuthorBanned, LISTED } from '../agents/author-ban.ts'
 import type { Past } from '../platform/list-per-agent.ts'
 import { createGroups, insertEach } from '../platform/group-commit.ts'
@@ -7,30 +6,22 @@ import { PARSED_AT_ONCE } from '../platform/limits.ts'
 import { hiddenFields, createSetHidden } from '../ledger/hidden.ts'
 import { indexMarks, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
-import type { PostRecord } from './post.ts'
+import { only, schemaOf, some } from '../platform/fields.ts'
+import { postFields, type PostRecord } from './post.ts'
 import { rawOf } from '../platform/records.ts'
 
-const postSchema = new Schema<PostRecord>(
-  {
-    _id: { type: String, required: true },
-    agent_id: { type: String, required: true },
-    at: { type: Number, required: true },
-    body: { type: String, required: true },
-    topic: String,
-    salt: { type: String, required: true },
-    ...authorField,
-    ...hiddenFields,
-    ...authorBannedField,
-    ...tellsField,
-    ...pendingField,
-  },
-  { collection: 'posts', strict: 'throw', versionKey: false },
-)
+const postSchema = schemaOf<PostRecord>('posts', {
+  ...postFields,
+  ...hiddenFields,
+  ...authorBannedField,
+  ...tellsField,
+  ...pendingField,
+})
 /** The feed, and the feed of a topic. */
 const FEED = { author_banned: 1, _id: -1 } as const
 const FEED_OF_TOPIC = { topic: 1, ...FEED } as const
 postSchema.index(FEED)
-postSchema.index(FEED_OF_TOPIC, { partialFilterExpression: { topic: { $exists: true } } })
+postSchema.index(FEED_OF_TOPIC, only({ topic: some }))
 postSchema.index(BY_AUTHOR_INDEX)
 postSchema.index({ agent_id: 1, _id: -1 })
 indexMarks(postSchema)

@@ -1,22 +1,25 @@
 import { z } from 'zod'
-import { authorFields, authorOf, authorView } from '../agents/authorship.ts'
-import type { Authorship } from '../crypto/author.ts'
+import { authorField, authorFields, authorOf, authorView } from '../agents/authorship.ts'
 import type { ByAuthor } from '../agents/author-ban.ts'
 import type { Hideable } from '../ledger/hidden.ts'
 import { MAX_POST_BYTES, MAX_TOPIC_LENGTH } from '../platform/limits.ts'
 import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
+import { maybe, number, text as stored, type RecordOf } from '../platform/fields.ts'
 import { countView, idView, notBlank, text, textOfBytes, unixTime } from '../platform/schema.ts'
 
 /** A public post; `at` in Unix seconds. */
-export interface PostRecord extends ByAuthor, Ledgered, Hideable, Telling {
-  at: number
-  body: string
-  topic?: string
+export const postFields = {
+  _id: stored,
+  agent_id: stored,
+  at: number,
+  body: stored,
+  topic: maybe.text,
   /** Opens the commitment to `{body, id, topic}` in the post's ledger entry. */
-  salt: string
-  author?: Authorship
+  salt: stored,
+  ...authorField,
 }
+export type PostRecord = RecordOf<typeof postFields> & ByAuthor & Ledgered & Hideable & Telling
 
 export const topicField = text({ min: 1, max: MAX_TOPIC_LENGTH })
 

@@ -1,13 +1,9 @@
-import { Schema, type Connection } from 'mongoose'
+import type { Connection } from 'mongoose'
 import { isDuplicateKey } from '../platform/database.ts'
-import type { ReportRecord } from './report.ts'
+import { schemaOf } from '../platform/fields.ts'
+import { reportFields, type ReportRecord } from './report.ts'
 
-const string = { type: String, required: true } as const
-
-const reportSchema = new Schema<ReportRecord>(
-  { _id: string, agent_id: string, post_id: string, rule: string, at: { type: Number, required: true } },
-  { collection: 'reports', strict: 'throw', versionKey: false },
-)
+const reportSchema = schemaOf<ReportRecord>('reports', reportFields)
 reportSchema.index({ post_id: 1, agent_id: 1, rule: 1 }, { unique: true })
 
 /** Creates the store of reports. */

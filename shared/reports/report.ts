@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { number, text, textOf, type RecordOf } from '../platform/fields.ts'
 import { idField, idView, unixTime } from '../platform/schema.ts'
 
 /** The rules that a post can break. Their ids are wire names; a report names one of them. */
@@ -21,13 +22,8 @@ export const RULE_IDS = RULES.map(({ id }) => id)
  * One agent's report of one post under one rule; reporting it again makes no second record. `at` in Unix
  * seconds.
  */
-export interface ReportRecord {
-  _id: string
-  agent_id: string
-  post_id: string
-  rule: RuleId
-  at: number
-}
+export const reportFields = { _id: text, agent_id: text, post_id: text, rule: textOf<RuleId>(), at: number }
+export type ReportRecord = RecordOf<typeof reportFields>
 
 export const reportBody = z.object({
   post_id: idField('post'),
