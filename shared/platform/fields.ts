@@ -31,10 +31,9 @@ const optional = <T>(type: unknown) => ({ type, default: undefined }) as Field<T
 const inner = (fields: object) => new Schema({ ...fields }, { _id: false, strict: 'throw', minimize: false })
 
 export const text = needed<string>(String)
-/** For mongoose a required text that is empty is missing, and so is a required null. */
+/** For mongoose a required text that is empty is missing. */
 const always = <T>(type: unknown, value: T) => ({ type, default: value }) as Field<T> as Needed<T>
 export const textOrEmpty = always<string>(String, '')
-export const textOrNull = always<string | null>(String, null)
 export const textOf = <T extends string>() => needed<T>(String)
 export const number = needed<number>(Number)
 export const flag = needed<boolean>(Boolean)
