@@ -37,7 +37,6 @@ import { createReconciliationStore, type ReconciliationStore } from './money/rec
 import { createPostStore, type PostStore } from './posts/post-store.ts'
 import { openQueues, type Queues } from './platform/queues.ts'
 import { createTraceStore, type TraceStore } from './platform/trace-store.ts'
-import { createSerializer, type Serialize } from './platform/serializer.ts'
 import { createReportStore, type ReportStore } from './reports/report-store.ts'
 import { unixSeconds } from './platform/time.ts'
 import { createOperationStore, type OperationStore } from './operation/operation-store.ts'
@@ -74,8 +73,6 @@ export interface Context {
   readonly leases: LeaseStore
   readonly operation: OperationStore
   readonly traces: TraceStore
-  /** Serializes work by key within this process; each use prefixes its keys by a word of its own. */
-  readonly serialize: Serialize
   /** The present by this machine's clock, in milliseconds since the epoch. */
   now(): number
   /**
@@ -167,7 +164,6 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     leases: createLeaseStore(connection),
     operation: createOperationStore(connection),
     traces,
-    serialize: createSerializer(),
     now,
     databaseNow,
     async close() {

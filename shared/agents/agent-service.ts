@@ -21,7 +21,7 @@ import { looksRandom, newToken, toStoredToken, tokenKey } from './token.ts'
 
 type AgentContext = Pick<
   Context,
-  'config' | 'agents' | 'posts' | 'claims' | 'offers' | 'serialize' | 'now' | 'databaseNow'
+  'config' | 'database' | 'agents' | 'posts' | 'claims' | 'offers' | 'now' | 'databaseNow'
 >
 
 export interface Registration {
@@ -271,7 +271,7 @@ export async function updateProfile(
   const sentKeys = KEY_FIELDS.filter(({ field }) => fields[field] !== undefined)
   if (sentKeys.length > 0) await spendAllowance(ctx, agentId, 'changes')
   // Concurrent updates of one record would conflict in MongoDB, and each conflict costs a retry.
-  return ctx.serialize(`profile ${agentId}`, () =>
+  return ctx.database.serialize(`profile ${agentId}`, () =>
     change({
       now: () => ctx.now(),
       // Only a change of keys depends on what is stored.

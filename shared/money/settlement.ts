@@ -49,7 +49,7 @@ export async function recordPayment(ctx: Context, found: SeenPayment, by: Report
   if (found.amountRaw < dustThreshold(found.coin)) return undefined
   const [invoice] = await ctx.invoices.findByAddresses(found.coin, [found.addressIndex])
   if (invoice === undefined) return undefined
-  await ctx.serialize(serialKey(invoice.agent_id), () => recordAt(ctx, invoice, found, by))
+  await ctx.database.serialize(serialKey(invoice.agent_id), () => recordAt(ctx, invoice, found, by))
   return invoice._id
 }
 
@@ -241,7 +241,7 @@ export async function settleWaiting(ctx: Context, coin: Coin): Promise<void> {
   for (const payment of waiting) {
     try {
       const settle = () => settlePayment(ctx, payment, payment.confirmations, payment.by)
-      await ctx.serialize(serialKey(payment.agent_id), settle)
+      await ctx.database.serialize(serialKey(payment.agent_id), settle)
     } catch (error) {
       const level = isOutage(error) ? 'warn' : 'error'
       ctx.log[level]({ err: error, payment_id: payment._id }, 'a late payment could not be settled now')
@@ -323,7 +323,7 @@ export async function expireInvoices(ctx: Context, coin: Coin, roundAt: number):
       try {
         const end = () => expire(ctx, invoice, scanAfter)
         const inTurn = () => purposeOf(ctx, invoice).inTurn(ctx, invoice.agent_id, end)
-        await ctx.serialize(serialKey(invoice.agent_id), inTurn)
+        await ctx.database.serialize(serialKey(invoice.agent_id), inTurn)
       } catch (error) {
         errors.push(error)
       }

@@ -78,7 +78,7 @@ export function requestPassInvoice(
   coin: Coin,
   days: number,
 ): Promise<RequestedInvoice> {
-  return ctx.serialize(`invoice ${agentId} ${coin}`, async () => {
+  return ctx.database.serialize(`invoice ${agentId} ${coin}`, async () => {
     const open = await keepOpenOrClose(ctx, agentId, coin)
     if (open !== undefined) return showOpenInvoice(ctx, open, days)
     const agent = await ctx.agents.find(agentId)

@@ -9,7 +9,7 @@ import type { PendingEntry } from '../ledger/pending.ts'
 import { isoTime, unixSeconds } from '../platform/time.ts'
 import { endAfterFreeDays, endAfterPaidDays, endAfterTakenBackDays } from './pass.ts'
 
-type PassContext = Pick<Context, 'agents' | 'serialize' | 'databaseNow'>
+type PassContext = Pick<Context, 'database' | 'agents' | 'databaseNow'>
 
 /**
  * Credits free days to an agent's pass, up to the end of the free period. The new end is stored with its ledger
@@ -123,7 +123,7 @@ export async function takeBackDays(
 export async function serializeByReferrer<T>(ctx: PassContext, agentId: string, transact: () => Promise<T>) {
   const agent = await ctx.agents.find(agentId)
   const mayCountForReferrer = agent?.ref !== undefined && agent.first_paid_at === undefined
-  return mayCountForReferrer ? ctx.serialize(`referrer ${agent.ref}`, transact) : transact()
+  return mayCountForReferrer ? ctx.database.serialize(`referrer ${agent.ref}`, transact) : transact()
 }
 
 /**

@@ -8,7 +8,7 @@ import { insertInSlot } from '../platform/slots.ts'
 import { DAY_MS, unixSeconds } from '../platform/time.ts'
 import { workOrderTtlDays, type WorkOrderRecord } from './work.ts'
 
-type WorkOrderContext = Pick<Context, 'config' | 'agents' | 'work' | 'serialize' | 'now' | 'databaseNow'>
+type WorkOrderContext = Pick<Context, 'config' | 'database' | 'agents' | 'work' | 'now' | 'databaseNow'>
 
 /**
  * Makes and stores a work order for `days` days. It keeps the difficulty and the shares per day that the

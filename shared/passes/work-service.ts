@@ -34,10 +34,7 @@ import {
   type WorkOrderRecord,
 } from './work.ts'
 
-type WorkContext = Pick<
-  Context,
-  'database' | 'queues' | 'agents' | 'work' | 'serialize' | 'now' | 'databaseNow'
->
+type WorkContext = Pick<Context, 'database' | 'queues' | 'agents' | 'work' | 'now' | 'databaseNow'>
 
 /**
  * How long a verified batch is kept so that a slow request still finds its result; the shares are kept for

@@ -7,6 +7,7 @@ import { Refusal } from './errors.ts'
 import type { Log } from './log.ts'
 import { StartError } from './process.ts'
 import { throwIfOver } from './scope.ts'
+import { createSerializer, type Serialize } from './serializer.ts'
 import { inSpan } from './tracing.ts'
 
 /** A client session inside a transaction; absent if one write stands alone. */
@@ -68,6 +69,8 @@ export interface Database {
    * @throws what `work` throws; Refusal `unavailable` if it is tried in vain for too long
    */
   transaction<T>(work: (session: Session) => Promise<T>, own?: Session): Promise<T>
+  /** Keeps transactions of this process from conflicting; each use prefixes its keys by a word of its own. */
+  readonly serialize: Serialize
   /** Opens a session; the caller ends it. */
   openSession(): Session
   /**
@@ -218,6 +221,7 @@ export function openDatabase(options: DatabaseOptions): Database {
       }
       return inSpan('commit', () => (own === undefined ? connection.getClient().withSession(run) : run(own)))
     },
+    serialize: createSerializer(),
     openSession: () => connection.getClient().startSession(),
     inOrder: (work) => connection.getClient().withSession({ causalConsistency: true }, work),
     now: () => clock.now(),

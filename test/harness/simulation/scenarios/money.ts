@@ -1,6 +1,5 @@
 import type { Connection } from 'mongoose'
 import type { Context } from '../../../../shared/context.ts'
-import { createSerializer } from '../../../../shared/platform/serializer.ts'
 import { nowSeconds } from '../../../../shared/platform/time.ts'
 import { DISPUTE_OUTCOMES } from '../../../../shared/market/dispute-rules.ts'
 import { decideDispute } from '../../../../shared/market/dispute-service.ts'
@@ -128,7 +127,6 @@ function openContext(world: World): Context {
     ...stubs(world),
     database,
     databaseNow: () => database.now(),
-    serialize: createSerializer(),
     purposes: { pass: orderPurpose, order: orderPurpose },
     queues: { enqueue: async () => {} },
     outages: servedNow,
