@@ -73,14 +73,11 @@ export interface Context {
   readonly leases: LeaseStore
   readonly operation: OperationStore
   readonly traces: TraceStore
-  /** The present by this machine's clock, in milliseconds since the epoch. */
-  now(): number
   /**
-   * The same by the database's clock: every time that decides about money or a pass.
-   *
-   * @throws Refusal `unavailable` if it is not known
+   * The present by this machine's clock, in milliseconds since the epoch. Every time that decides about money
+   * or a pass is `database.now()`.
    */
-  databaseNow(): number
+  now(): number
   close(): Promise<void>
 }
 
@@ -110,7 +107,9 @@ const MIGRATIONS: readonly Migration[] = [
 export function openContext(config: Config, log: Log, options: ContextOptions = {}): Context {
   if (config.mongodbUrl === undefined || config.redisUrl === undefined)
     throw new TypeError('"config" expected mongodbUrl and redisUrl')
+  const now = options.now ?? (() => Date.now())
   const database = openDatabase({
+    now,
     url: config.mongodbUrl,
     log,
     timeoutMs: options.databaseTimeoutMs ?? config.databaseMs,
@@ -123,11 +122,8 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
   })
   const { connection } = database
   defineSchemaModel(connection)
-  const now = options.now ?? (() => Date.now())
   const queues = openQueues(config.redisUrl, config.queuePrefix, log)
-  // If a test puts the machine's present somewhere else, the database's goes with it.
-  const databaseNow = () => database.now() + now() - Date.now()
-  const endMarkTime = setMarkClock(() => (database.isReady() ? databaseNow() : now()))
+  const endMarkTime = setMarkClock(() => (database.isReady() ? database.now() : now()))
   const traces = createTraceStore(connection)
   onTracedRecord((recordId, place) => {
     traces
@@ -165,7 +161,6 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     operation: createOperationStore(connection),
     traces,
     now,
-    databaseNow,
     async close() {
       endMarkTime()
       await Promise.all([queues.close(), database.close()])

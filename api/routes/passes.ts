@@ -50,7 +50,7 @@ export function passRoutes(ctx: Context): Route[] {
       async handle({ ctx, caller, body }) {
         const bought = await buyDays(ctx, caller._id, body.currency, body.days)
         const isNew = bought.kind === 'work' || (bought.kind === 'coin' && bought.isNew)
-        return (isNew ? created : ok)(viewPurchase(bought, unixSeconds(ctx.databaseNow())))
+        return (isNew ? created : ok)(viewPurchase(bought, unixSeconds(ctx.database.now())))
       },
     }),
     defineRoute({

@@ -10,7 +10,7 @@ import type { Coin } from '../money/coin.ts'
 import { idView, isoTimeView } from '../platform/schema.ts'
 import { isFreePeriod, isPassActive, priceCentsPerDay } from '../passes/pass.ts'
 
-type StandingContext = Pick<Context, 'config' | 'about' | 'payouts' | 'orders' | 'databaseNow'>
+type StandingContext = Pick<Context, 'config' | 'database' | 'about' | 'payouts' | 'orders'>
 
 /** What `GET /me` tells an agent about itself. */
 export interface Standing {
@@ -62,7 +62,7 @@ export async function readStanding(ctx: StandingContext, agentId: string): Promi
     buying === 0 ? [] : ctx.orders.listWaiting('buyer', agentId, MAX_ORDERS_SHOWN),
     unpaid === 0 ? { all: NOTHING_OWED, withoutAddress: NOTHING_OWED } : ctx.payouts.sumOwed(agentId),
   ])
-  const nowMs = ctx.databaseNow()
+  const nowMs = ctx.database.now()
   return {
     handle: agent.handle,
     passUntilMs: agent.pass_until_ms,

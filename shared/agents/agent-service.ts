@@ -19,10 +19,7 @@ import { parseChallengeId, type Challenge } from './challenge.ts'
 import { spendAllowance } from './allowance-service.ts'
 import { looksRandom, newToken, toStoredToken, tokenKey } from './token.ts'
 
-type AgentContext = Pick<
-  Context,
-  'config' | 'database' | 'agents' | 'posts' | 'claims' | 'offers' | 'now' | 'databaseNow'
->
+type AgentContext = Pick<Context, 'config' | 'database' | 'agents' | 'posts' | 'claims' | 'offers' | 'now'>
 
 export interface Registration {
   challenge_id: string

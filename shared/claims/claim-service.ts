@@ -27,7 +27,7 @@ import { decideClaim } from './claim-steps.ts'
 import { STANDING_VERDICT_KEY, type ClaimWrites } from './claim-store.ts'
 import { claimContent, PROPOSAL, type ClaimRecord, type Outcome, type VerdictRecord } from './claim.ts'
 
-type ClaimContext = Pick<Context, 'config' | 'database' | 'agents' | 'claims' | 'now' | 'databaseNow'>
+type ClaimContext = Pick<Context, 'config' | 'database' | 'agents' | 'claims' | 'now'>
 
 type Signed = { signature?: string | undefined; seen?: SeenLog | undefined }
 

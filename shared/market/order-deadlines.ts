@@ -20,7 +20,7 @@ export async function enqueueDeadline(
   { due_at: dueAt }: Pick<OrderRecord, 'due_at'>,
 ): Promise<void> {
   if (dueAt === undefined) return
-  const delayMs = Math.max(0, dueAt * SECOND_MS + DEADLINE_SLACK_MS - ctx.databaseNow())
+  const delayMs = Math.max(0, dueAt * SECOND_MS + DEADLINE_SLACK_MS - ctx.database.now())
   await ctx.queues.enqueue('order-deadlines', { due_at: dueAt }, { debounceId: `due-${dueAt}`, delayMs })
 }
 
@@ -78,7 +78,7 @@ async function waitUntilServed(ctx: Context, dueAt: number): Promise<boolean> {
   for (;;) {
     const untilMs = await ctx.outages.readServedUntil()
     if (untilMs !== undefined && untilMs >= dueAt * SECOND_MS) return true
-    if (untilMs === undefined || ctx.databaseNow() - untilMs > OUTAGE_GAP_MS) return false
+    if (untilMs === undefined || ctx.database.now() - untilMs > OUTAGE_GAP_MS) return false
     if (performance.now() > giveUpAt) return false
     await sleep(POLL_MS)
   }
@@ -90,7 +90,7 @@ async function waitUntilServed(ctx: Context, dueAt: number): Promise<boolean> {
  * @throws the last failure, after all orders were tried; an outage of MongoDB at once
  */
 async function actOnAll(ctx: Context, due: readonly OrderRecord[]): Promise<void> {
-  const nowMs = ctx.databaseNow()
+  const nowMs = ctx.database.now()
   const updates = due.map((before) => ({ before, payouts: [], ...deadlineUpdate(before, nowMs) }))
   try {
     await ctx.database.transaction(async (session) => {

@@ -309,14 +309,14 @@ const EXPIRE_BATCHES = 100
 export async function expireInvoices(ctx: Context, coin: Coin, roundAt: number): Promise<void> {
   const heldOpen = (await ctx.invoices.listUnderWay(coin)).filter(holdsOpen)
   const passedOver = new Set(heldOpen.map(({ invoice_id: id }) => id))
-  const scanAfter = unixSeconds(ctx.databaseNow() + LAPSED_LOOK_EVERY_MS)
+  const scanAfter = unixSeconds(ctx.database.now() + LAPSED_LOOK_EVERY_MS)
   const errors: unknown[] = []
   for (let batch = 0; batch < EXPIRE_BATCHES; batch++) {
     const listed = await ctx.invoices.listOverdue(coin, roundAt, EXPIRE_BATCH + passedOver.size)
     const unpayable = batch === 0 ? await ctx.invoices.listUnpayable(coin) : []
     const overdue = [...listed, ...unpayable].filter(({ _id }) => !passedOver.has(_id))
     const untouched = overdue.filter((invoice) => !needsTransaction(invoice)).map(({ _id }) => _id)
-    await ctx.invoices.expireUntouched(untouched, scanAfter, ctx.databaseNow())
+    await ctx.invoices.expireUntouched(untouched, scanAfter, ctx.database.now())
     for (const invoice of overdue.filter(needsTransaction)) {
       // Even if it fails, this call doesn't list it again.
       passedOver.add(invoice._id)

@@ -275,7 +275,7 @@ async function checkShares(ctx: Context): Promise<Fault[]> {
       counts.set(id, (counts.get(id) ?? 0) + nonces.split(' ').filter((nonce) => nonce !== '').length)
     const faults: Fault[] = []
     // The sweep deletes pages of orders whose time has long been over.
-    const keptSince = unixSeconds(ctx.databaseNow() - SHARE_PAGES_KEPT_MS)
+    const keptSince = unixSeconds(ctx.database.now() - SHARE_PAGES_KEPT_MS)
     const withPages = { $or: [{ share_pages: { $exists: true } }, { expires_at: { $gt: keptSince } }] }
     for await (const { _id, shares_accepted: accepted } of connection
       .collection<{ _id: string; shares_accepted: number }>('work_orders')

@@ -110,6 +110,11 @@ export interface SetMember {
 export interface DatabaseOptions {
   url: string
   log: Log
+  /**
+   * The machine's clock, in milliseconds since the epoch. If a test puts the present somewhere else, the
+   * database's goes with it.
+   */
+  now(): number
   /** Creates every index, and whatever else must exist; called once after the first connection. */
   prepare(connection: Connection): Promise<void>
   /** Longest wait for a server and for a connection to it; workers wait longer than the API. */
@@ -224,7 +229,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     serialize: createSerializer(),
     openSession: () => connection.getClient().startSession(),
     inOrder: (work) => connection.getClient().withSession({ causalConsistency: true }, work),
-    now: () => clock.now(),
+    now: () => clock.now() + options.now() - Date.now(),
     async freeDiskBytes() {
       const { fsTotalSize: total, fsUsedSize: used } = await connection
         .getClient()

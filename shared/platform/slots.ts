@@ -12,7 +12,7 @@ import { orOvertaken, type Database } from './database.ts'
  * @throws that error
  */
 export function insertInSlot<Stored>(
-  ctx: { readonly database: Pick<Database, 'serialize'>; databaseNow(): number },
+  ctx: { readonly database: Pick<Database, 'serialize' | 'now'> },
   of: { owner: string; ownerField: string; slots: number },
   listUsed: () => Promise<readonly number[]>,
   insert: (slot: number) => Promise<Stored>,
@@ -20,7 +20,7 @@ export function insertInSlot<Stored>(
 ): Promise<Stored> {
   return ctx.database.serialize(`slot ${of.ownerField} ${of.owner}`, () =>
     change({
-      now: () => ctx.databaseNow(),
+      now: () => ctx.database.now(),
       read: listUsed,
       decide(used) {
         const free = Array.from({ length: of.slots }, (_, slot) => slot).filter(

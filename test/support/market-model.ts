@@ -147,7 +147,7 @@ export async function openRealMarket(): Promise<RealMarket> {
   const opened = await openWorkerContext(env, () => clock)
   const ctx: Context = {
     ...opened,
-    databaseNow: () => clock,
+    database: { ...opened.database, now: () => clock },
     queues: { ...opened.queues, enqueue: () => Promise.resolve(false) },
   }
   return {

@@ -95,10 +95,11 @@ describe('a deadline', () => {
     const order = await market.delivered()
     const due = await dueAt(order)
     const { ctx } = market
+    const at = (nowMs: number) => ({ ...ctx, database: { ...ctx.database, now: () => nowMs } })
     await vouch(ctx, due * 1_000)
-    await actOnDeadline({ ...ctx, databaseNow: () => due * 1_000 - 1 }, due)
+    await actOnDeadline(at(due * 1_000 - 1), due)
     expect(await statusOf(order)).toBe('delivered')
-    await actOnDeadline({ ...ctx, databaseNow: () => due * 1_000 }, due)
+    await actOnDeadline(at(due * 1_000), due)
     expect(await stored(order)).toMatchObject({
       status: 'released',
       late_ms: 0,

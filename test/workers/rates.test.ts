@@ -23,7 +23,8 @@ describe('three exchanges', () => {
       'workers',
     )
     const log = createLog('test', 'info', { write: (line: string) => void logged.push(line) })
-    ctx = { ...openContext(config, log, { databaseTimeoutMs: 30_000 }), databaseNow: () => nowMs }
+    const opened = openContext(config, log, { databaseTimeoutMs: 30_000 })
+    ctx = { ...opened, database: { ...opened.database, now: () => nowMs } }
     await ctx.database.whenReady()
   })
   afterEach(async () => {

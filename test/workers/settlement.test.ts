@@ -636,7 +636,7 @@ describe('a clock that was two hours ahead', () => {
     const { id } = await newInvoice()
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + AHEAD })
     try {
-      await expireInvoices(ctx, 'xno', unixSeconds(ctx.databaseNow()))
+      await expireInvoices(ctx, 'xno', unixSeconds(ctx.database.now()))
     } finally {
       vi.useRealTimers()
     }

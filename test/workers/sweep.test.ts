@@ -112,7 +112,7 @@ describe('the sweep', () => {
     const pages = async () => (await listPages(id, 1, 9)).flatMap((page) => page.nonces)
     await waitFor('the shares', async () => ((await pages()).length === 3 ? true : undefined), LIMIT)
     const before = await findOrder(id)
-    service.advance((before?.expires_at ?? 0) * 1_000 - ctx.databaseNow() + SHARE_PAGES_KEPT_MS - 60_000)
+    service.advance((before?.expires_at ?? 0) * 1_000 - ctx.database.now() + SHARE_PAGES_KEPT_MS - 60_000)
     await sweep(ctx)
     expect(await pages()).toHaveLength(3)
     service.advance(120_000)

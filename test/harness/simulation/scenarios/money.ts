@@ -126,7 +126,6 @@ function openContext(world: World): Context {
     ...openStores(world.connection),
     ...stubs(world),
     database,
-    databaseNow: () => database.now(),
     purposes: { pass: orderPurpose, order: orderPurpose },
     queues: { enqueue: async () => {} },
     outages: servedNow,
