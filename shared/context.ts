@@ -78,7 +78,6 @@ export interface Context {
    * or a pass is `database.now()`.
    */
   now(): number
-  close(): Promise<void>
 }
 
 export interface ContextOptions {
@@ -123,7 +122,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
   const { connection } = database
   defineSchemaModel(connection)
   const queues = openQueues(config.redisUrl, config.queuePrefix, log)
-  const endMarkTime = setMarkClock(() => (database.isReady() ? database.now() : now()))
+  setMarkClock(() => (database.isReady() ? database.now() : Date.now()))
   const traces = createTraceStore(connection)
   onTracedRecord((recordId, place) => {
     traces
@@ -161,9 +160,13 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     operation: createOperationStore(connection),
     traces,
     now,
-    async close() {
-      endMarkTime()
-      await Promise.all([queues.close(), database.close()])
-    },
   }
+}
+
+/** Closes the queues and the database; nothing can be done with the context after that. */
+export async function closeContext({
+  queues,
+  database,
+}: Pick<Context, 'queues' | 'database'>): Promise<void> {
+  await Promise.all([queues.close(), database.close()])
 }

@@ -57,9 +57,12 @@ export const within = (session: Session | undefined): { session?: Session } =>
 
 export interface Database {
   readonly connection: Connection
-  /** True once the first connection stands and every index exists: before that nothing is unique. */
+  /**
+   * True from when the first connection stands and every index exists (before that nothing is unique) until it
+   * is closed.
+   */
   isReady(): boolean
-  /** Resolves when isReady() does. */
+  /** Resolves when isReady() becomes true. */
   whenReady(): Promise<void>
   /**
    * Runs `work` in one transaction (snapshot, majority) and returns its result; in the session `own` if that
@@ -210,7 +213,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 
   return {
     connection,
-    isReady: () => ready,
+    isReady: () => ready && !closed,
     whenReady: () => becomeReady,
     transaction(work, own) {
       const deadlineMs = performance.now() + transactionMs

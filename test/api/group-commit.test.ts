@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
@@ -206,7 +206,7 @@ describe('a group under way when its process is killed', () => {
     for (const one of running) one.kill('SIGKILL')
     await Promise.all(running.map(({ ended }) => ended))
     await leaveDatabase(ctx.database.connection)
-    await ctx.close()
+    await closeContext(ctx)
     await servers?.stop()
   })
 

@@ -33,6 +33,7 @@ import {
 } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
+import { closeContext } from '../../shared/context.ts'
 
 const run = promisify(execFile)
 const ORIGIN = 'agents.example/ledger'
@@ -131,7 +132,7 @@ describe("other people's witnesses", () => {
     }
     const settings = witnesses.map(({ key, url }) => `${formatVkey(key)}@${url}`)
     ctx = await openWorkerContext({ ...ledger.env, WITNESSES: settings.join() })
-    closing.push(() => ctx.close())
+    closing.push(() => closeContext(ctx))
   }, 300_000)
   afterAll(async () => {
     for (const close of closing.toReversed()) await close()

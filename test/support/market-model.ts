@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
 import fc from 'fast-check'
-import type { Context } from '../../shared/context.ts'
+import { closeContext, type Context } from '../../shared/context.ts'
 import type { Session } from '../../shared/platform/database.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import type { Ruling } from '../../shared/market/dispute-rules.ts'
@@ -163,7 +163,7 @@ export async function openRealMarket(): Promise<RealMarket> {
     },
     async stop() {
       await leaveDatabase(ctx.database.connection)
-      await opened.close()
+      await closeContext(opened)
     },
   }
 }

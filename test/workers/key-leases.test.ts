@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { FULL } from '../support/full.ts'
 import { runVerb } from '../support/run-verb.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import type { Context } from '../../shared/context.ts'
+import { closeContext, type Context } from '../../shared/context.ts'
 import { enqueueSigning } from '../../shared/ledger/seal-service.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { readMemory } from '../../shared/ledger/seal-memory.ts'
@@ -264,7 +264,7 @@ describe('of two hosts with one seal key', () => {
         async close() {
           running.splice(running.indexOf(host), 1)
           await served.close()
-          await ctx.close()
+          await closeContext(ctx)
         },
       }
       running.push(host)

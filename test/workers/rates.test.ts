@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { fetchQuote } from '../../shared/money/rate-sources.ts'
 import { FIXED_RATE_SOURCE, readFreshRate, refreshRate } from '../../shared/money/rate.ts'
@@ -34,7 +34,7 @@ describe('three exchanges', () => {
   })
   afterAll(async () => {
     await leaveDatabase(ctx.database.connection)
-    await ctx.close()
+    await closeContext(ctx)
   })
 
   const say =

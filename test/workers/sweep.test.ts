@@ -2,7 +2,7 @@ import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { SHARE_PAGES_KEPT_MS } from '../../shared/platform/limits.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import { runChecks } from '../../shared/operation/check.ts'
@@ -40,7 +40,7 @@ async function serve(queues: readonly QueueName[]): Promise<Context> {
   const pool = startPool(withSigning(ctx), queues)
   closeLater.push(async () => {
     await pool.close()
-    await ctx.close()
+    await closeContext(ctx)
   })
   return ctx
 }
