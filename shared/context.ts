@@ -1,7 +1,6 @@
 import { setMarkClock } from './events/mark.ts'
 import { createEventStore, type EventStore } from './events/event-store.ts'
 import { createAgentStore, type AgentStore } from './agents/agent-store.ts'
-import { createAboutStore, type AboutStore } from './about/about-store.ts'
 import { createAnnouncementStore, type AnnouncementStore } from './announcements/announcement-store.ts'
 import { createClaimStore, type ClaimStore } from './claims/claim-store.ts'
 import type { Config } from './platform/config.ts'
@@ -38,7 +37,6 @@ import { createPostStore, type PostStore } from './posts/post-store.ts'
 import { openQueues, type Queues } from './platform/queues.ts'
 import { createTraceStore, type TraceStore } from './platform/trace-store.ts'
 import { createReportStore, type ReportStore } from './reports/report-store.ts'
-import { unixSeconds } from './platform/time.ts'
 import { createOperationStore, type OperationStore } from './operation/operation-store.ts'
 import { createWorkStore, type WorkStore } from './passes/work-store.ts'
 
@@ -50,7 +48,6 @@ export interface Context {
   readonly database: Database
   readonly queues: Queues
   readonly agents: AgentStore
-  readonly about: AboutStore
   readonly posts: PostStore
   readonly claims: ClaimStore
   readonly work: WorkStore
@@ -136,7 +133,6 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     database,
     queues,
     agents: createAgentStore(connection, config.requestMs),
-    about: createAboutStore(connection, () => unixSeconds(now())),
     posts: createPostStore(connection, config.requestMs),
     claims: createClaimStore(connection),
     work: createWorkStore(connection, config.requestMs),

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { createStandingReader } from '../../shared/about/standing.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/platform/log.ts'
@@ -69,7 +70,7 @@ describe('one bad record among many at once', () => {
   it('is the only message that fails', async () => {
     const answers = await sendTogether('/dm', (box) => ({ to: agent.id, box }))
     expectThreeBad(answers, 201)
-    expect((await service.ctx.about.standings.read(agent.id))?.belongings.unread).toBe(TOGETHER - 3)
+    expect((await createStandingReader(service.ctx)(agent.id)).unreadMessages).toBe(TOGETHER - 3)
   })
 
   it('is the only claim that fails, and the only one that its author is not counted for', async () => {
