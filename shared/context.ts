@@ -35,7 +35,7 @@ import type { Purposes } from './money/purpose.ts'
 import { createReconciliationStore, type ReconciliationStore } from './money/reconciliation-store.ts'
 import { createPostStore, type PostStore } from './posts/post-store.ts'
 import { openQueues, type Queues } from './platform/queues.ts'
-import { createTraceStore, type TraceStore } from './platform/trace-store.ts'
+import { createTraceStore } from './platform/trace-store.ts'
 import { createReportStore, type ReportStore } from './reports/report-store.ts'
 import { createOperationStore, type OperationStore } from './operation/operation-store.ts'
 import { createWorkStore, type WorkStore } from './passes/work-store.ts'
@@ -69,7 +69,6 @@ export interface Context {
   readonly merkleLog: MerkleLogStore
   readonly leases: LeaseStore
   readonly operation: OperationStore
-  readonly traces: TraceStore
   /**
    * The present by this machine's clock, in milliseconds since the epoch. Every time that decides about money
    * or a pass is `database.now()`.
@@ -154,7 +153,6 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     merkleLog: createMerkleLogStore(connection),
     leases: createLeaseStore(connection),
     operation: createOperationStore(connection),
-    traces,
     now,
   }
 }

@@ -58,7 +58,7 @@ export interface SealerOptions {
 
 type SealerContext = Pick<
   Context,
-  'database' | 'entries' | 'seals' | 'merkleLog' | 'leases' | 'metrics' | 'log' | 'now' | 'traces'
+  'database' | 'entries' | 'seals' | 'merkleLog' | 'leases' | 'metrics' | 'log' | 'now'
 >
 
 /**

@@ -92,10 +92,7 @@ export async function sequencePending(
   }
 }
 
-type SequencerContext = Pick<
-  Context,
-  'database' | 'entries' | 'seals' | 'leases' | 'metrics' | 'log' | 'traces'
->
+type SequencerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'leases' | 'metrics' | 'log'>
 
 interface Batch {
   /** In the order of their times. */
