@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { createStandingReader } from '../../shared/about/standing.ts'
+import { createStandingReader } from '../../shared/about/standing-service.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/platform/log.ts'

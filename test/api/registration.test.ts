@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { solvePuzzle } from '../../client/puzzle-solver.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import { isShare } from '../../shared/crypto/pow.ts'
-import { createStandingReader } from '../../shared/about/standing.ts'
+import { createStandingReader } from '../../shared/about/standing-service.ts'
 import { FULL } from '../support/full.ts'
 import { countStored, listPending } from '../support/stored.ts'
 import {

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import { expect } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { createStandingReader } from '../../shared/about/standing.ts'
+import { createStandingReader } from '../../shared/about/standing-service.ts'
 import { listPending } from './stored.ts'
 import { isShare } from '../../shared/crypto/pow.ts'
 import { startWorkersProcess, type RunningProcess } from './processes.ts'
