@@ -7,7 +7,6 @@ import type { Config } from './platform/config.ts'
 import { openDatabase, type Database } from './platform/database.ts'
 import { createEntryStore, type EntryStore } from './ledger/entry-store.ts'
 import { createLeaseStore, type LeaseStore } from './platform/lease-store.ts'
-import { createMerkleLogStore, type MerkleLogStore } from './ledger/merkle-log-store.ts'
 import { createSealStore, type SealStore } from './ledger/seal-store.ts'
 import { createIndexes } from './platform/indexes.ts'
 import type { Log } from './platform/log.ts'
@@ -66,7 +65,6 @@ export interface Context {
   readonly announcements: AnnouncementStore
   readonly entries: EntryStore
   readonly seals: SealStore
-  readonly merkleLog: MerkleLogStore
   readonly leases: LeaseStore
   readonly operation: OperationStore
   /**
@@ -150,7 +148,6 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     announcements: createAnnouncementStore(connection),
     entries: createEntryStore(connection),
     seals: createSealStore(connection),
-    merkleLog: createMerkleLogStore(connection),
     leases: createLeaseStore(connection),
     operation: createOperationStore(connection),
     now,

@@ -17,7 +17,7 @@ import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { checkpointOf } from '../ledger/checkpoint.ts'
 import { readCheckpoint } from '../ledger/log-service.ts'
 
-type WitnessContext = Pick<Context, 'agents' | 'seals' | 'merkleLog' | 'now'>
+type WitnessContext = Pick<Context, 'agents' | 'seals' | 'now'>
 
 /*
  * Agents as witnesses of the log: an agent registers a key, verifies checkpoints by its own means, and
@@ -97,7 +97,7 @@ export async function addCosignature(ctx: WitnessContext, agentId: string, line:
       'line',
       `The cosignature states the time ${at}, and the checkpoint was made at ${madeAt}; expected a time from then on: set your clock.`,
     )
-  const counted = await ctx.merkleLog.cosignatures.insert({ size, at, vkey, line, rank: 1 })
+  const counted = await ctx.seals.cosignatures.insert({ size, at, vkey, line, rank: 1 })
   return { size, at, counted }
 }
 

@@ -2,6 +2,7 @@ import mongoose, { Schema, type Connection, type Model, type PipelineStage } fro
 import { isDuplicateKey, MAJORITY, within, type Session } from '../platform/database.ts'
 import type { EntryRecord } from './entry.ts'
 import { createKeyTreeReader, KEY_CHANGES } from './agent-keys.ts'
+import { createLogTileStore } from './log-tile-store.ts'
 import { carriesPendingEntries, type EntryKind, type PendingEntry } from './pending.ts'
 import { rawOf } from '../platform/records.ts'
 
@@ -54,8 +55,8 @@ const PAGE_ENTRIES = 2_000
 const ENTRIES_AT_ONCE = 100
 
 /**
- * Creates the store of the ledger: numbered entries, and the pending ones in every collection. All reads see
- * what a majority has.
+ * Creates the store of the ledger: numbered entries with the tiles of the log over them, and the pending ones
+ * in every collection. All reads see what a majority has.
  */
 export function createEntryStore(connection: Connection) {
   const entries = connection.model<EntryDocument>('Entry', entrySchema)
@@ -77,6 +78,7 @@ export function createEntryStore(connection: Connection) {
       .toArray()
   return {
     models: { entries },
+    tiles: createLogTileStore(connection),
     /** The highest number that a majority has; 0 for an empty ledger. */
     async highestId(session?: Session): Promise<number> {
       const [last] = await raw()

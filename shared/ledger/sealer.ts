@@ -56,10 +56,7 @@ export interface SealerOptions {
   watch?: WatchStep
 }
 
-type SealerContext = Pick<
-  Context,
-  'database' | 'entries' | 'seals' | 'merkleLog' | 'leases' | 'metrics' | 'log' | 'now'
->
+type SealerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'leases' | 'metrics' | 'log' | 'now'>
 
 /**
  * Makes the next seal over all new entries and stores it, unsigned, with its closing entry and its tiles. The
@@ -94,7 +91,7 @@ async function sealEntries(
   const fromId = (previous?.to_id ?? 0) + 1
   if ((await ctx.entries.highestId()) < fromId) return undefined
   const log = await readOrBuildLog(ctx, previous, (tiles) =>
-    performStep(watch, 'log-tiles', () => ctx.merkleLog.repairTiles(tiles)),
+    performStep(watch, 'log-tiles', () => ctx.entries.tiles.repair(tiles)),
   )
   const before: StateBefore = {
     prevSeal: previous === undefined ? null : headOf(previous).payloadHash,
@@ -106,7 +103,7 @@ async function sealEntries(
     performStep(watch, 'tiles', () => ctx.seals.putTiles(seq, tiles)),
   )
   const logTiles = createTileWriter((tiles) =>
-    performStep(watch, 'log-tiles', () => ctx.merkleLog.putTiles(tiles)),
+    performStep(watch, 'log-tiles', () => ctx.entries.tiles.put(tiles)),
   )
 
   // 1, while the tiles of 2 that are full are being stored
@@ -176,13 +173,13 @@ async function readOrBuildLog(
   put: (tiles: readonly Tile[]) => Promise<void>,
 ): Promise<LogTree> {
   const size = previous?.to_id ?? 0
-  const stored = await readLogFromTiles(ctx, size)
+  const stored = await readLogFromTiles(ctx.entries.tiles, size)
   if (
     stored !== undefined &&
     (previous?.log_root === undefined || logState(stored).root === previous.log_root)
   )
     return stored
-  return buildLogFromEntries(ctx, size, put)
+  return buildLogFromEntries(ctx.entries, size, put)
 }
 
 /** A seal that a majority doesn't have after so long is not there. */

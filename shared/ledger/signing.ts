@@ -63,7 +63,7 @@ export interface SigningOptions {
 }
 
 type SigningContext = WithSigning &
-  Pick<Context, 'database' | 'entries' | 'seals' | 'merkleLog' | 'config' | 'metrics' | 'log' | 'now'>
+  Pick<Context, 'database' | 'entries' | 'seals' | 'config' | 'metrics' | 'log' | 'now'>
 
 /** After this many signatures of one run they are verified once more, and the chain's status is stored. */
 const STATUS_EVERY = 100

@@ -46,7 +46,7 @@ export const createWitnesses = ({ witnesses }: Pick<Config, 'witnesses'>): Outsi
     lastSize: 0,
   }))
 
-type WitnessContext = Pick<Context, 'seals' | 'merkleLog' | 'metrics' | 'log' | 'now'>
+type WitnessContext = Pick<Context, 'entries' | 'seals' | 'metrics' | 'log' | 'now'>
 
 /**
  * Submits the last signed checkpoint to every witness that has not cosigned it, and stores their
@@ -59,7 +59,7 @@ export async function requestCosignatures(
   if (witnesses.length === 0) return
   const checkpoint = checkpointOf(await ctx.seals.lastSigned())
   if (checkpoint === undefined) return
-  const cosigned = await ctx.merkleLog.cosignatures.findCosigned(
+  const cosigned = await ctx.seals.cosignatures.findCosigned(
     checkpoint.size,
     witnesses.map(({ vkey }) => vkey),
   )
@@ -115,7 +115,7 @@ async function showsOtherLog(
     const note = parseNote(text)
     const shown = parseCheckpoint(note.text)
     if (shown.origin !== origin || !verifyNote(note, key)) return false
-    return shown.size > size || !(await ctx.merkleLog.readRoot(shown.size)).equals(shown.root)
+    return shown.size > size || !(await ctx.entries.tiles.readRoot(shown.size)).equals(shown.root)
   } catch {
     return false // nothing that could be read proves nothing
   }
@@ -163,7 +163,7 @@ async function formatRequest(
   from: number,
   { size, text, line }: StoredCheckpoint,
 ): Promise<string> {
-  const proof = await proveConsistency(ctx, from, size)
+  const proof = await proveConsistency(ctx.entries.tiles, from, size)
   return `old ${from}\n${proof.map((hash) => `${hash.toString('base64')}\n`).join('')}\n${formatNote(text, [line])}`
 }
 
@@ -189,7 +189,7 @@ async function storeCosignature(
     if (at === undefined) continue
     if (at < madeAt || at * SECOND_MS > ctx.now() + MAX_SIGNED_AHEAD_MS)
       throw new Error(`its cosignature states the time ${at}: its clock is wrong`)
-    await ctx.merkleLog.cosignatures.insert({ size, vkey, line, at, rank: 0 })
+    await ctx.seals.cosignatures.insert({ size, vkey, line, at, rank: 0 })
     return
   }
   throw new Error('its answer has no cosignature by its key')

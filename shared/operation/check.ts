@@ -193,7 +193,7 @@ async function findGaps(connection: Connection, session: ClientSession): Promise
 async function checkLog(ctx: Context): Promise<Fault[]> {
   const last = await ctx.seals.lastSigned()
   if (last?.log_root === undefined) return []
-  const tree = await readLogFromTiles(ctx, last.to_id)
+  const tree = await readLogFromTiles(ctx.entries.tiles, last.to_id)
   const root = tree?.root().toString('hex')
   if (root === last.log_root) return []
   return [

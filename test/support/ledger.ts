@@ -284,7 +284,7 @@ async function verifyLog(ctx: Context, { entries, seals, logTiles: tiles }: Ledg
     }
   }
   const addresses = [...listLogTiles(seals.at(-1)?.to_id ?? 0)]
-  const stored = await ctx.merkleLog.findTiles(addresses)
+  const stored = await ctx.entries.tiles.find(addresses)
   const missing = addresses.find(({ width }, place) => (stored[place]?.length ?? 0) < 32 * width)
   if (missing !== undefined)
     throw new Error(`the log's tile ${missing.level}/${missing.index} is missing or too short`)

@@ -65,7 +65,7 @@ describe('witnesses from outside', () => {
       await ledger.seal()
       await requestCosignatures(ledger.ctx, ledger.ctx.signing.witnesses)
       const { checkpoint } = await readCheckpoint(ledger.ctx)
-      const note = parseNote(await formatCosignedNote(ledger.ctx, checkpoint))
+      const note = parseNote(await formatCosignedNote(ledger.ctx.seals, checkpoint))
       expect(note.signatures).toHaveLength(2)
       const [, line] = note.signatures
       expect(line && verifyCosignature(note.text, line, witness.key)).toBeGreaterThan(1_700_000_000)
@@ -219,7 +219,7 @@ describe('witnesses from outside', () => {
     await requestCosignatures(ledger.ctx, ledger.ctx.signing.witnesses)
     const { checkpoint } = await readCheckpoint(ledger.ctx)
     expect(another.seenSize()).toBe(checkpoint.size)
-    expect(parseNote(await formatCosignedNote(ledger.ctx, checkpoint)).signatures).toHaveLength(1)
+    expect(parseNote(await formatCosignedNote(ledger.ctx.seals, checkpoint)).signatures).toHaveLength(1)
     expect(await anomalies(ledger)).toBe('0')
     expect(ledger.ctx.signing.witnesses.map(({ isAway }) => isAway)).toContain(true)
   })
