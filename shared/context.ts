@@ -14,7 +14,6 @@ import { onTracedRecord } from './platform/tracing.ts'
 import { orderPurpose } from './market/order-payments.ts'
 import { createOfferStore, type OfferStore } from './market/offer-store.ts'
 import { createOrderStore, type OrderStore } from './market/order-store.ts'
-import { createOutageStore, type OutageStore } from './market/outage-store.ts'
 import { createMetrics, type Metrics } from './platform/metrics.ts'
 import {
   defineSchemaModel,
@@ -58,7 +57,6 @@ export interface Context {
   readonly purposes: Purposes
   readonly offers: OfferStore
   readonly orders: OrderStore
-  readonly outages: OutageStore
   readonly messages: MessageStore
   readonly events: EventStore
   readonly reports: ReportStore
@@ -141,7 +139,6 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     purposes: { pass: passPurpose, order: orderPurpose },
     offers: createOfferStore(connection),
     orders: createOrderStore(connection),
-    outages: createOutageStore(connection),
     messages: createMessageStore(connection, config.requestMs),
     events: createEventStore(connection),
     reports: createReportStore(connection),

@@ -136,7 +136,7 @@ export async function listOrders(
 async function extendIfOverdue(ctx: Context, order: OrderRecord): Promise<OrderRecord> {
   const nowMs = ctx.database.now()
   if (order.due_at === undefined || order.due_at * SECOND_MS > nowMs) return order
-  await ctx.outages.recordRequest(nowMs)
+  await ctx.orders.outages.recordRequest(nowMs)
   return extendForOutage(ctx, order)
 }
 

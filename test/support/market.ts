@@ -219,7 +219,11 @@ export function expectStatus(answer: Answer, status: number): Answer {
 
 /** The mark of an API that served up to that time. */
 export async function vouch(ctx: Context, untilMs: number): Promise<void> {
-  await ctx.outages.models.marks.updateOne({ _id: 'api' }, { $max: { until_ms: untilMs } }, { upsert: true })
+  await ctx.orders.outages.models.marks.updateOne(
+    { _id: 'api' },
+    { $max: { until_ms: untilMs } },
+    { upsert: true },
+  )
 }
 
 /** The payment is found again, confirmed. */

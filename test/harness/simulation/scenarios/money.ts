@@ -117,18 +117,19 @@ function openStores(connection: Connection) {
 
 function openContext(world: World): Context {
   const database = world.openDatabase()
+  const stores = openStores(world.connection)
   const servedNow = {
     readServedUntil: async () => Date.now(),
-    findOutage: async () => undefined,
+    find: async () => undefined,
     recordRequest: async () => {},
   }
   return {
-    ...openStores(world.connection),
+    ...stores,
+    orders: { ...stores.orders, outages: servedNow },
     ...stubs(world),
     database,
     purposes: { pass: orderPurpose, order: orderPurpose },
     queues: { enqueue: async () => {} },
-    outages: servedNow,
     config: { disputeHoldMs: 0 },
   } as unknown as Context
 }
