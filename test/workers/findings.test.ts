@@ -249,9 +249,10 @@ describe('of the service the operator is told', () => {
     expect((await findingsOf(serviceFindings)).get('backup_old')).toBeUndefined()
     const nextDay = later(27 * HOUR_MS)
     expect((await findingsOf(serviceFindings, nextDay)).get('backup_old')?.what).toBe('There is no backup')
-    await ctx.operation.watch.noteBackup({ at: unixSeconds(ctx.now()), by: 'a test' })
+    const at = unixSeconds(ctx.now())
+    await ctx.operation.watch.noteBackup({ at, by: 'a test' })
     const { what, since } = (await findingsOf(serviceFindings, nextDay)).get('backup_old') ?? {}
-    expect([what, since]).toEqual(['The last backup is more than a day old', unixSeconds(ctx.now())])
+    expect([what, since]).toEqual(['The last backup is more than a day old', at])
     await ctx.operation.watch.noteBackup({ at: unixSeconds(nextDay.now()), by: 'a test' })
     expect((await findingsOf(serviceFindings, nextDay)).get('backup_old')).toBeUndefined()
   })
