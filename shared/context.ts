@@ -30,7 +30,6 @@ import { createInvoiceStore, type InvoiceStore } from './money/invoice-store.ts'
 import { createJournalStore, type JournalStore } from './money/journal-store.ts'
 import { createPayoutStore, type PayoutStore } from './money/payout-store.ts'
 import type { Purposes } from './money/purpose.ts'
-import { createReconciliationStore, type ReconciliationStore } from './money/reconciliation-store.ts'
 import { createPostStore, type PostStore } from './posts/post-store.ts'
 import { openQueues, type Queues } from './platform/queues.ts'
 import { createTraceStore } from './platform/trace-store.ts'
@@ -52,7 +51,6 @@ export interface Context {
   readonly coins: CoinStore
   readonly invoices: InvoiceStore
   readonly payouts: PayoutStore
-  readonly reconciliations: ReconciliationStore
   readonly journal: JournalStore
   readonly purposes: Purposes
   readonly offers: OfferStore
@@ -134,7 +132,6 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     coins: createCoinStore(connection, options.addressGiver),
     invoices: createInvoiceStore(connection),
     payouts: createPayoutStore(connection),
-    reconciliations: createReconciliationStore(connection),
     journal: createJournalStore(connection),
     purposes: { pass: passPurpose, order: orderPurpose },
     offers: createOfferStore(connection),

@@ -222,7 +222,7 @@ describe('a host with another seed', () => {
       await waitFor(
         'the reconciliation',
         async () => {
-          const last = await venue.ctx.reconciliations.last('xno')
+          const last = await venue.ctx.journal.reconciliations.last('xno')
           return last?.treasury === treasury && last.treasury_before === known ? true : undefined
         },
         LIMIT,
