@@ -11,6 +11,7 @@ import type { EntryRecord } from './entry.ts'
 import { createEntryTree } from './entry-tree.ts'
 import { buildLogFromEntries, logState, readLogFromTiles } from './log.ts'
 import { headOf, sealFields, SealError, type SealRecord } from './seal.ts'
+import type { SealStore } from './seal-store.ts'
 import { RACE_PAUSE_MS, readUntilClosed } from './seal-closing.ts'
 import { closesSeal, type StateBefore } from './solvency.ts'
 import { createTileWriter } from './tile-writer.ts'
@@ -125,7 +126,7 @@ async function sealEntries(
   const seal = sealOf({ seq, fromId, previous, closing, count: tree.count, root })
   await Promise.all([sealTiles.finish(tiles), logTiles.finish(log.edge())])
   const isNew = await performStep(watch, 'seal', () => ctx.seals.insert(seal))
-  if (!isNew) await requireSameAsStored(ctx, seal)
+  if (!isNew) await requireSameAsStored(ctx.seals, seal)
 
   await performStep(watch, 'status', () => verifyNewSeals(ctx, { seq, root }))
   await traceSeal(ctx, seal, startedAtMs)
@@ -190,10 +191,10 @@ const RACE_LIMIT_MS = 10_000
  *
  * @throws SealError if it isn't the same, or there is none: then another seal holds its last entry
  */
-async function requireSameAsStored(ctx: SealerContext, seal: SealRecord): Promise<void> {
+async function requireSameAsStored(seals: Pick<SealStore, 'find'>, seal: SealRecord): Promise<void> {
   const endsAt = performance.now() + RACE_LIMIT_MS
   for (;;) {
-    const stored = await ctx.seals.find(seal._id)
+    const stored = await seals.find(seal._id)
     if (stored === undefined && performance.now() > endsAt)
       throw new SealError(
         `seal ${seal._id} can't be stored, and there is none: another seal ends at entry ${seal.to_id}`,
