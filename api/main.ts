@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readConfig } from '../shared/platform/config.ts'
-import { openContext } from '../shared/context.ts'
+import { closeContext, openContext } from '../shared/context.ts'
 import { keepNumberingOverdueMarks } from '../shared/events/overdue-marks.ts'
 import { startMetricsServer, watchHealth } from '../shared/platform/health.ts'
 import { maxConnectionsFor, readDescriptorLimit } from '../shared/platform/limit-connections.ts'
@@ -54,6 +54,6 @@ await runUntilStopped('api', async (stopping, allowMs) => {
   endNumbering()
   await metrics?.close()
   await endHeartbeat()
-  await ctx.close()
+  await closeContext(ctx)
   await tracer?.close()
 })

@@ -67,7 +67,7 @@ interface Waiter {
 }
 
 /** Creates the waits of this process. */
-export function createWaits(ctx: Pick<Context, 'events' | 'databaseNow' | 'log'>): Waits {
+export function createWaits(ctx: Pick<Context, 'database' | 'events' | 'log'>): Waits {
   /** By agent. */
   const waiters = new Map<string, Set<Waiter>>()
   /** Each wait holds a connection, and other requests need some too. */
@@ -97,7 +97,7 @@ export function createWaits(ctx: Pick<Context, 'events' | 'databaseNow' | 'log'>
   }
 
   async function wakeForNews(): Promise<void> {
-    const nowMs = ctx.databaseNow()
+    const nowMs = ctx.database.now()
     const sinceMs = readAtMs - (beats++ % FAR_EVERY === 0 ? FAR_BACK_MS : BACK_MS)
     const { marked, numbered } = await withDeadline(ctx.events.listNews(sinceMs), READ_LIMIT_MS, unavailable)
     readAtMs = nowMs
@@ -125,7 +125,7 @@ export function createWaits(ctx: Pick<Context, 'events' | 'databaseNow' | 'log'>
     count++
     if (nextBeat === undefined) {
       // What was there before is found by the first look of each wait.
-      readAtMs = ctx.databaseNow()
+      readAtMs = ctx.database.now()
       nextBeat = setTimeout(() => void beat(), BEAT_MS)
     }
     return waiter

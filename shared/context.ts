@@ -1,14 +1,12 @@
 import { setMarkClock } from './events/mark.ts'
 import { createEventStore, type EventStore } from './events/event-store.ts'
 import { createAgentStore, type AgentStore } from './agents/agent-store.ts'
-import { createAboutStore, type AboutStore } from './about/about-store.ts'
 import { createAnnouncementStore, type AnnouncementStore } from './announcements/announcement-store.ts'
 import { createClaimStore, type ClaimStore } from './claims/claim-store.ts'
 import type { Config } from './platform/config.ts'
 import { openDatabase, type Database } from './platform/database.ts'
 import { createEntryStore, type EntryStore } from './ledger/entry-store.ts'
 import { createLeaseStore, type LeaseStore } from './platform/lease-store.ts'
-import { createMerkleLogStore, type MerkleLogStore } from './ledger/merkle-log-store.ts'
 import { createSealStore, type SealStore } from './ledger/seal-store.ts'
 import { createIndexes } from './platform/indexes.ts'
 import type { Log } from './platform/log.ts'
@@ -16,7 +14,6 @@ import { onTracedRecord } from './platform/tracing.ts'
 import { orderPurpose } from './market/order-payments.ts'
 import { createOfferStore, type OfferStore } from './market/offer-store.ts'
 import { createOrderStore, type OrderStore } from './market/order-store.ts'
-import { createOutageStore, type OutageStore } from './market/outage-store.ts'
 import { createMetrics, type Metrics } from './platform/metrics.ts'
 import {
   defineSchemaModel,
@@ -33,13 +30,10 @@ import { createInvoiceStore, type InvoiceStore } from './money/invoice-store.ts'
 import { createJournalStore, type JournalStore } from './money/journal-store.ts'
 import { createPayoutStore, type PayoutStore } from './money/payout-store.ts'
 import type { Purposes } from './money/purpose.ts'
-import { createReconciliationStore, type ReconciliationStore } from './money/reconciliation-store.ts'
 import { createPostStore, type PostStore } from './posts/post-store.ts'
 import { openQueues, type Queues } from './platform/queues.ts'
-import { createTraceStore, type TraceStore } from './platform/trace-store.ts'
-import { createSerializer, type Serialize } from './platform/serializer.ts'
+import { createTraceStore } from './platform/trace-store.ts'
 import { createReportStore, type ReportStore } from './reports/report-store.ts'
-import { unixSeconds } from './platform/time.ts'
 import { createOperationStore, type OperationStore } from './operation/operation-store.ts'
 import { createWorkStore, type WorkStore } from './passes/work-store.ts'
 
@@ -51,40 +45,29 @@ export interface Context {
   readonly database: Database
   readonly queues: Queues
   readonly agents: AgentStore
-  readonly about: AboutStore
   readonly posts: PostStore
   readonly claims: ClaimStore
   readonly work: WorkStore
   readonly coins: CoinStore
   readonly invoices: InvoiceStore
   readonly payouts: PayoutStore
-  readonly reconciliations: ReconciliationStore
   readonly journal: JournalStore
   readonly purposes: Purposes
   readonly offers: OfferStore
   readonly orders: OrderStore
-  readonly outages: OutageStore
   readonly messages: MessageStore
   readonly events: EventStore
   readonly reports: ReportStore
   readonly announcements: AnnouncementStore
   readonly entries: EntryStore
   readonly seals: SealStore
-  readonly merkleLog: MerkleLogStore
   readonly leases: LeaseStore
   readonly operation: OperationStore
-  readonly traces: TraceStore
-  /** Serializes work by key within this process; each use prefixes its keys by a word of its own. */
-  readonly serialize: Serialize
-  /** The present by this machine's clock, in milliseconds since the epoch. */
-  now(): number
   /**
-   * The same by the database's clock: every time that decides about money or a pass.
-   *
-   * @throws Refusal `unavailable` if it is not known
+   * The present by this machine's clock, in milliseconds since the epoch. Every time that decides about money
+   * or a pass is `database.now()`.
    */
-  databaseNow(): number
-  close(): Promise<void>
+  now(): number
 }
 
 export interface ContextOptions {
@@ -113,7 +96,9 @@ const MIGRATIONS: readonly Migration[] = [
 export function openContext(config: Config, log: Log, options: ContextOptions = {}): Context {
   if (config.mongodbUrl === undefined || config.redisUrl === undefined)
     throw new TypeError('"config" expected mongodbUrl and redisUrl')
+  const now = options.now ?? (() => Date.now())
   const database = openDatabase({
+    now,
     url: config.mongodbUrl,
     log,
     timeoutMs: options.databaseTimeoutMs ?? config.databaseMs,
@@ -126,11 +111,8 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
   })
   const { connection } = database
   defineSchemaModel(connection)
-  const now = options.now ?? (() => Date.now())
   const queues = openQueues(config.redisUrl, config.queuePrefix, log)
-  // If a test puts the machine's present somewhere else, the database's goes with it.
-  const databaseNow = () => database.now() + now() - Date.now()
-  const endMarkTime = setMarkClock(() => (database.isReady() ? databaseNow() : now()))
+  setMarkClock(() => (database.isReady() ? database.now() : Date.now()))
   const traces = createTraceStore(connection)
   onTracedRecord((recordId, place) => {
     traces
@@ -144,35 +126,32 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     database,
     queues,
     agents: createAgentStore(connection, config.requestMs),
-    about: createAboutStore(connection, () => unixSeconds(now())),
     posts: createPostStore(connection, config.requestMs),
     claims: createClaimStore(connection),
     work: createWorkStore(connection, config.requestMs),
     coins: createCoinStore(connection, options.addressGiver),
     invoices: createInvoiceStore(connection),
     payouts: createPayoutStore(connection),
-    reconciliations: createReconciliationStore(connection),
     journal: createJournalStore(connection),
     purposes: { pass: passPurpose, order: orderPurpose },
     offers: createOfferStore(connection),
     orders: createOrderStore(connection),
-    outages: createOutageStore(connection),
     messages: createMessageStore(connection, config.requestMs),
     events: createEventStore(connection),
     reports: createReportStore(connection),
     announcements: createAnnouncementStore(connection),
     entries: createEntryStore(connection),
     seals: createSealStore(connection),
-    merkleLog: createMerkleLogStore(connection),
     leases: createLeaseStore(connection),
     operation: createOperationStore(connection),
-    traces,
-    serialize: createSerializer(),
     now,
-    databaseNow,
-    async close() {
-      endMarkTime()
-      await Promise.all([queues.close(), database.close()])
-    },
   }
+}
+
+/** Closes the queues and the database; nothing can be done with the context after that. */
+export async function closeContext({
+  queues,
+  database,
+}: Pick<Context, 'queues' | 'database'>): Promise<void> {
+  await Promise.all([queues.close(), database.close()])
 }

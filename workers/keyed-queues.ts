@@ -172,13 +172,13 @@ const HOST = `${os.hostname()} (process ${process.pid})`
  *
  * @param fence the number of the claim by which this process has the lease
  */
-export function guardTransactions<T extends Pick<Context, 'database' | 'leases' | 'serialize'>>(
+export function guardTransactions<T extends Pick<Context, 'database' | 'leases'>>(
   ctx: T,
   candidate: Candidate,
   fence: number,
 ): T {
   const transaction: Database['transaction'] = (work) =>
-    ctx.serialize(`lease ${candidate.lease}`, () =>
+    ctx.database.serialize(`lease ${candidate.lease}`, () =>
       ctx.database.transaction(async (session) => {
         await ctx.leases.expectHeld(candidate, fence, session)
         const result = await work(session)

@@ -13,6 +13,7 @@ import { SECOND_MS } from '../shared/platform/time.ts'
 import { startOperatorServer } from './operator/server.ts'
 import { startPool } from './pool.ts'
 import { openWorkerContext, servedQueues } from './worker-context.ts'
+import { closeContext } from '../shared/context.ts'
 
 /** Long enough for MongoDB to elect a primary: unlike the API, workers have no caller that waits. */
 const DATABASE_PATIENCE_MS = 30 * SECOND_MS
@@ -45,7 +46,7 @@ await runUntilStopped('workers', async (stopping) => {
   log.info('the workers stop: they take no new jobs and finish those under way')
   await pool?.close()
   await Promise.all([operator?.close(), metrics?.close(), leave?.()])
-  await ctx.close()
+  await closeContext(ctx)
   await tracer?.close()
 })
 

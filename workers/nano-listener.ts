@@ -21,7 +21,7 @@ export function startNanoListener(
   if (url === undefined || ctx.nano === undefined || !served.includes('watch-nano')) return undefined
   const noteWebsocket = (websocket: 'listening' | 'silent'): Promise<void> =>
     ctx.coins
-      .report('xno', { websocket }, unixSeconds(ctx.databaseNow()))
+      .report('xno', { websocket }, unixSeconds(ctx.database.now()))
       .catch((error: unknown) => ctx.log.warn({ err: error }, 'the state of the websocket was not stored'))
   const lookSoon = createNanoHints(requireNano(ctx))
   return watchNanoConfirmations({

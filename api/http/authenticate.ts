@@ -104,9 +104,9 @@ export function createAuthenticator(ctx: Context): Authenticator {
         )
       }
       const caller = await lookUp(token, access !== 'fresh', servesBanned)
-      if (access !== 'pass' || isPassActive(caller.pass_until_ms, ctx.databaseNow())) return caller
+      if (access !== 'pass' || isPassActive(caller.pass_until_ms, ctx.database.now())) return caller
       const anew = await lookUp(token, false)
-      if (isPassActive(anew.pass_until_ms, ctx.databaseNow())) return anew
+      if (isPassActive(anew.pass_until_ms, ctx.database.now())) return anew
       throw new Refusal('pass_required', PASS_REQUIRED)
     },
     recall(authorization) {

@@ -11,7 +11,7 @@ import { discardRest } from './body.ts'
 import { answerInTurn } from './connection.ts'
 import type { Gate } from '../gate/gate.ts'
 import { measureRequests } from './measure.ts'
-import { isLate, toRefusal, type NoteRefusal } from './refusals.ts'
+import { isLate, noteError, type NoteRefusal } from './refusals.ts'
 import type { Route } from './route.ts'
 import { serve, type Frame } from './serve.ts'
 import type { Visitor } from '../gate/turns.ts'
@@ -122,7 +122,7 @@ const noSuchRoute = ({ method }: Request): Refusal =>
   new Refusal('no_such_route', `There is no route ${method} at this path; GET ${API_BASE} lists them all.`)
 
 /**
- * Returns the handler that answers an error with a refusal: see toRefusal(). If a part of the answer has been
+ * Returns the handler that answers an error with a refusal: see noteError(). If a part of the answer has been
  * sent, the connection is cut.
  */
 export function answerErrors(ctx: Context, gate: Gate, note: NoteRefusal) {
@@ -131,7 +131,7 @@ export function answerErrors(ctx: Context, gate: Gate, note: NoteRefusal) {
     const visitor = res.locals['visitor'] as Visitor
     const { line, caller, signal } = visitor
     await gate.goOn(signal?.aborted === true ? { line, caller } : visitor)
-    const refusal = toRefusal(error, ctx.log, note, String(res.locals['requestId']))
+    const refusal = noteError(error, ctx.log, note, String(res.locals['requestId']))
     if (res.headersSent || res.destroyed) return void res.destroy()
     if (isLate(refusal)) res.setHeader('Connection', 'close')
     sendRefusal(res, refusal)

@@ -5,12 +5,13 @@ import { runInScope } from '../../shared/platform/scope.ts'
 import { SECOND_MS } from '../../shared/platform/time.ts'
 
 /**
- * Returns the refusal to answer an error with. An outage of the database and a path that Express can't decode
- * have their own; any other error is a defect, which is logged and becomes `internal`, without its details.
+ * Notes an error, and returns the refusal to answer it with. An outage of the database and a path that Express
+ * can't decode have their own; any other error is a defect, which is logged and becomes `internal`, without its
+ * details.
  *
  * @param note counts a refusal for lack of room, an outage and the like
  */
-export function toRefusal(error: unknown, log: Log, note: NoteRefusal, requestId: string): Refusal {
+export function noteError(error: unknown, log: Log, note: NoteRefusal, requestId: string): Refusal {
   if (error instanceof Refusal || isOutage(error)) {
     const refusal = error instanceof Refusal ? error : unavailable(error)
     if (refusal.countedAs !== undefined) note(refusal.countedAs, refusal.cause)

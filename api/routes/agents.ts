@@ -15,7 +15,7 @@ import {
   viewProfile,
   type AgentRecord,
 } from '../../shared/agents/agent.ts'
-import { agentCardView, readCard, requireAgent } from '../../shared/about/agent-card.ts'
+import { agentCardView, createCardReader, requireAgent } from '../../shared/about/agent-card.ts'
 import { registerAgent, requireWork, rotateToken, updateProfile } from '../../shared/agents/agent-service.ts'
 import { hideByBan } from '../../shared/agents/author-ban.ts'
 import { challengeView, makeChallenge } from '../../shared/agents/challenge.ts'
@@ -30,10 +30,11 @@ import { created, defineRoute, ok, type Route } from '../http/route.ts'
 
 /** The routes of agents: registration, tokens, profiles, cards, the directory. @param challengeSecret hex */
 export function agentRoutes(
-  ctx: Pick<Context, 'config' | 'now'>,
+  ctx: Pick<Context, 'config' | 'database' | 'now'>,
   challengeSecret: string,
   authenticator: Authenticator,
 ): Route[] {
+  const readCard = createCardReader(ctx)
   return [
     defineRoute({
       method: 'GET',
@@ -133,7 +134,7 @@ export function agentRoutes(
       view: agentCardView,
       errors: ['no_such_agent'],
       async handle({ ctx, params }) {
-        const card = await readCard(ctx, params.agent_id)
+        const card = await readCard(params.agent_id)
         const nowSeconds = unixSeconds(ctx.now())
         return ok({
           ...viewAgentListing(card.agent),

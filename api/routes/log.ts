@@ -56,7 +56,7 @@ export function logRoutes(): Route[] {
       errors: ['no_such_seal'],
       async handle({ ctx, query }) {
         const { checkpoint } = await readCheckpoint(ctx)
-        return documentAnswer(NOTE_TYPE, await formatCosignedNote(ctx, checkpoint, query.witness ?? []))
+        return documentAnswer(NOTE_TYPE, await formatCosignedNote(ctx.seals, checkpoint, query.witness ?? []))
       },
     }),
     defineRoute({

@@ -6,7 +6,8 @@ import { ADDRESS_WAIT_MS } from '../../shared/platform/limits.ts'
 import { currencyMenuView, invoiceBody, readCurrencies } from '../../shared/passes/currencies.ts'
 import { freeCreditView, usdFromCents } from '../../shared/passes/pass.ts'
 import { buyDays, type Purchase } from '../../shared/passes/pass-purchase.ts'
-import { readStanding, standingView } from '../../shared/about/standing.ts'
+import { standingView } from '../../shared/about/standing.ts'
+import { createStandingReader } from '../../shared/about/standing-service.ts'
 import { createCoinMenu } from '../../shared/money/coin-menu.ts'
 import { checkInvoice } from '../../shared/money/invoice-service.ts'
 import {
@@ -24,6 +25,7 @@ import { accepted, created, defineRoute, ok, type Route } from '../http/route.ts
 /** The routes of a pass: currencies, invoices, and the caller's standing. */
 export function passRoutes(ctx: Context): Route[] {
   const readCoins = createCoinMenu(ctx)
+  const readStanding = createStandingReader(ctx)
   return [
     defineRoute({
       method: 'GET',
@@ -50,7 +52,7 @@ export function passRoutes(ctx: Context): Route[] {
       async handle({ ctx, caller, body }) {
         const bought = await buyDays(ctx, caller._id, body.currency, body.days)
         const isNew = bought.kind === 'work' || (bought.kind === 'coin' && bought.isNew)
-        return (isNew ? created : ok)(viewPurchase(bought, unixSeconds(ctx.databaseNow())))
+        return (isNew ? created : ok)(viewPurchase(bought, unixSeconds(ctx.database.now())))
       },
     }),
     defineRoute({
@@ -89,8 +91,8 @@ export function passRoutes(ctx: Context): Route[] {
           },
         }
       },
-      async handle({ ctx, caller }) {
-        const standing = await readStanding(ctx, caller._id)
+      async handle({ caller }) {
+        const standing = await readStanding(caller._id)
         return ok({
           agent_id: caller._id,
           handle: standing.handle ?? null,

@@ -29,7 +29,7 @@ export function workRoutes(ctx: Context): Route[] {
         const submission = await readSubmission(ctx, caller._id, submitted, verified)
         if (batchId !== undefined && verified === undefined)
           return accepted(viewSubmission(submission, 'verifying'))
-        const status = workStatusAt(submission.order, unixSeconds(ctx.databaseNow()))
+        const status = workStatusAt(submission.order, unixSeconds(ctx.database.now()))
         return ok(viewSubmission(submission, status))
       },
     }),

@@ -88,7 +88,7 @@ async function reconcile(
     reconciliation_id: id,
     ...(isTakeOver ? { take_over: takeOver } : {}),
   })
-  const result = await waitFor('the reconciliation', () => ctx.reconciliations.find(id), {
+  const result = await waitFor('the reconciliation', () => ctx.journal.reconciliations.find(id), {
     limitMs: RESULT_WAIT_MS,
     everyMs: 250,
   }).catch(orIfLate(undefined))

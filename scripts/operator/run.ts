@@ -4,7 +4,7 @@ import { CommandError } from '../../client/command/command-error.ts'
 import { escapeControls, formatJson } from '../../client/command/format.ts'
 import { showHelp } from '../../client/command/help.ts'
 import { ConfigError, listSecretFiles, readConfig, readFileVariables } from '../../shared/platform/config.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { isOutage } from '../../shared/platform/database.ts'
 import { withDeadline } from '../../shared/platform/deadline.ts'
 import { messageOf, Refusal } from '../../shared/platform/errors.ts'
@@ -78,7 +78,7 @@ async function runVerb(world: OperatorWorld): Promise<VerbOutput> {
     const run = () => withinLimit(verb.run({ ...call, ctx, env }), verb.limitMs ?? VERB_LIMIT_MS)
     return options['watch'] === true && !json ? await redraw(run, world) : await run()
   } finally {
-    await Promise.race([ctx.close(), sleep(CLOSE_LIMIT_MS, undefined, { ref: false })])
+    await Promise.race([closeContext(ctx), sleep(CLOSE_LIMIT_MS, undefined, { ref: false })])
   }
 }
 

@@ -110,7 +110,7 @@ const passes: StatusSection = {
     const { agents } = ctx.agents.models
     const [registered, active, banned] = await Promise.all([
       agents.estimatedDocumentCount(),
-      agents.countDocuments({ pass_until_ms: { $gt: ctx.databaseNow() } }).maxTimeMS(COUNT_LIMIT_MS),
+      agents.countDocuments({ pass_until_ms: { $gt: ctx.database.now() } }).maxTimeMS(COUNT_LIMIT_MS),
       agents.countDocuments({ banned_at: { $exists: true } }).maxTimeMS(COUNT_LIMIT_MS),
     ])
     return {

@@ -4,10 +4,10 @@ import type { Context } from '../context.ts'
 import { Refusal } from '../platform/errors.ts'
 import { postView, type PostRecord } from '../posts/post.ts'
 import { hexOrEmpty } from '../platform/schema.ts'
+import { unixSeconds } from '../platform/time.ts'
 import { hideByBan } from '../agents/author-ban.ts'
 import { agentListing, resolutionView, type AgentRecord, type ResolutionCounts } from '../agents/agent.ts'
-
-type AgentCardContext = Pick<Context, 'agents' | 'about'>
+import { createCardStore } from './card-store.ts'
 
 export const agentCardView = agentListing.extend({
   agent: agentListing,
@@ -27,7 +27,7 @@ export interface AgentCard {
 }
 
 /** Reads an agent. @throws Refusal `no_such_agent` */
-export async function requireAgent(ctx: AgentCardContext, agentId: string): Promise<AgentRecord> {
+export async function requireAgent(ctx: Pick<Context, 'agents'>, agentId: string): Promise<AgentRecord> {
   const agent = await ctx.agents.find(agentId)
   if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
   return agent
@@ -42,7 +42,7 @@ export async function requireAgent(ctx: AgentCardContext, agentId: string): Prom
  * @throws Refusal `no_such_agent`
  */
 export async function refuseUnknownAgent(
-  ctx: AgentCardContext,
+  ctx: Pick<Context, 'agents'>,
   agentId: string | undefined,
   field: 'agent' | 'from',
 ): Promise<void> {
@@ -51,20 +51,23 @@ export async function refuseUnknownAgent(
 }
 
 /**
- * Reads an agent with its newest posts and claims, hidden ones marked as such, and the counts of its claims
- * and verdicts as of now.
- *
- * @throws Refusal `no_such_agent`
+ * Returns a function that reads an agent with its newest posts and claims, hidden ones marked as such, and
+ * the counts of its claims and verdicts as of now. It throws Refusal `no_such_agent`.
  */
-export async function readCard(ctx: AgentCardContext, agentId: string): Promise<AgentCard> {
-  const card = await ctx.about.cards.read(agentId)
-  if (card === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
-  const { agent, posts, claims, overdue } = card
-  return {
-    agent,
-    record: countAsOverdue(agent.record, overdue),
-    posts: posts.map((post) => hideByBan(agent, post)),
-    claims: claims.map((claim) => hideByBan(agent, claim)),
+export function createCardReader(
+  ctx: Pick<Context, 'database' | 'now'>,
+): (agentId: string) => Promise<AgentCard> {
+  const cards = createCardStore(ctx.database.connection, () => unixSeconds(ctx.now()))
+  return async (agentId) => {
+    const card = await cards.read(agentId)
+    if (card === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
+    const { agent, posts, claims, overdue } = card
+    return {
+      agent,
+      record: countAsOverdue(agent.record, overdue),
+      posts: posts.map((post) => hideByBan(agent, post)),
+      claims: claims.map((claim) => hideByBan(agent, claim)),
+    }
   }
 }
 

@@ -28,16 +28,7 @@ import { readNextSeal } from '../ledger/seal-service.ts'
 
 type ReceiptContext = Pick<
   Context,
-  | 'config'
-  | 'agents'
-  | 'posts'
-  | 'claims'
-  | 'offers'
-  | 'announcements'
-  | 'entries'
-  | 'seals'
-  | 'merkleLog'
-  | 'now'
+  'config' | 'agents' | 'posts' | 'claims' | 'offers' | 'announcements' | 'entries' | 'seals' | 'now'
 >
 
 export const receiptView = z.object({

@@ -1,16 +1,9 @@
 import { z } from 'zod'
-import type { Context } from '../context.ts'
-import { Refusal } from '../platform/errors.ts'
-import { NOTHING_OWED } from '../ledger/solvency.ts'
-import { MAX_REFERRALS_COUNTED, MAX_UNREAD_COUNTED, REFERRAL_THRESHOLD } from '../platform/limits.ts'
-import { MAX_ORDERS_SHOWN } from '../market/market-terms.ts'
+import { MAX_REFERRALS_COUNTED, MAX_UNREAD_COUNTED } from '../platform/limits.ts'
 import { waitingOrdersView } from '../market/order-views.ts'
 import type { OrderRecord } from '../market/order.ts'
 import type { Coin } from '../money/coin.ts'
 import { idView, isoTimeView } from '../platform/schema.ts'
-import { isFreePeriod, isPassActive, priceCentsPerDay } from '../passes/pass.ts'
-
-type StandingContext = Pick<Context, 'config' | 'about' | 'payouts' | 'orders' | 'databaseNow'>
 
 /** What `GET /me` tells an agent about itself. */
 export interface Standing {
@@ -44,34 +37,3 @@ export const standingView = z.object({
   }),
   ...waitingOrdersView,
 })
-
-/**
- * Reads what `GET /me` tells an agent about itself: its pass, price, messages, referrals, orders that wait
- * for it, and money that it is owed.
- *
- * @throws Refusal `no_such_agent`; `unavailable` if the database's time is unknown
- */
-export async function readStanding(ctx: StandingContext, agentId: string): Promise<Standing> {
-  const found = await ctx.about.standings.read(agentId)
-  if (found === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
-  const { agent, belongings } = found
-  const { referred, unread, selling, buying, unpaid } = belongings
-  // Most agents have none of these, and then there is no query.
-  const [toDeliver, toAccept, owed] = await Promise.all([
-    selling === 0 ? [] : ctx.orders.listWaiting('seller', agentId, MAX_ORDERS_SHOWN),
-    buying === 0 ? [] : ctx.orders.listWaiting('buyer', agentId, MAX_ORDERS_SHOWN),
-    unpaid === 0 ? { all: NOTHING_OWED, withoutAddress: NOTHING_OWED } : ctx.payouts.sumOwed(agentId),
-  ])
-  const nowMs = ctx.databaseNow()
-  return {
-    handle: agent.handle,
-    passUntilMs: agent.pass_until_ms,
-    passActive: isPassActive(agent.pass_until_ms, nowMs),
-    priceCentsPerDay: priceCentsPerDay(agent.referrals.paying, isFreePeriod(ctx.config.freeUntilMs, nowMs)),
-    unreadMessages: unread,
-    referrals: { registered: referred, ...agent.referrals, threshold: REFERRAL_THRESHOLD },
-    toDeliver,
-    toAccept,
-    owed,
-  }
-}

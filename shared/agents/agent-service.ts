@@ -12,17 +12,14 @@ import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { USED_CHALLENGE_TTL_MS } from '../platform/limits.ts'
 import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { noResolutions, type AgentRecord, type Profile, type ProfileChange } from './agent.ts'
-import type { KeyField } from './agent-store.ts'
+import type { AgentStore, KeyField } from './agent-store.ts'
 import { verifyAuthorship } from './authorship.ts'
 import { applyBan } from './ban-service.ts'
 import { parseChallengeId, type Challenge } from './challenge.ts'
 import { spendAllowance } from './allowance-service.ts'
 import { looksRandom, newToken, toStoredToken, tokenKey } from './token.ts'
 
-type AgentContext = Pick<
-  Context,
-  'config' | 'agents' | 'posts' | 'claims' | 'offers' | 'serialize' | 'now' | 'databaseNow'
->
+type AgentContext = Pick<Context, 'config' | 'database' | 'agents' | 'posts' | 'claims' | 'offers' | 'now'>
 
 export interface Registration {
   challenge_id: string
@@ -62,7 +59,7 @@ export async function registerAgent(
     )
   }
   const isRight = isRightAnswer(challenge.puzzle, registration.answer)
-  await burnChallenge(ctx, challenge, isRight)
+  await burnChallenge(ctx.agents, challenge, isRight)
   if (!isRight) {
     throw new Refusal(
       'wrong_answer',
@@ -136,15 +133,15 @@ export function requireWork(
  * @throws Refusal `challenge_used` if it was used before; not if that request and this one have the right answer
  */
 async function burnChallenge(
-  ctx: AgentContext,
+  agents: Pick<AgentStore, 'burnChallenge' | 'wasAnswered'>,
   { key, expiresAt }: Challenge,
   isRight: boolean,
 ): Promise<void> {
   try {
-    await ctx.agents.burnChallenge(key, expiresAt * SECOND_MS + USED_CHALLENGE_TTL_MS, isRight)
+    await agents.burnChallenge(key, expiresAt * SECOND_MS + USED_CHALLENGE_TTL_MS, isRight)
   } catch (error) {
     if (!isDuplicateKey(error)) throw error
-    if (!isRight || !(await ctx.agents.wasAnswered(key))) throw challengeUsedRefusal()
+    if (!isRight || !(await agents.wasAnswered(key))) throw challengeUsedRefusal()
   }
 }
 
@@ -271,7 +268,7 @@ export async function updateProfile(
   const sentKeys = KEY_FIELDS.filter(({ field }) => fields[field] !== undefined)
   if (sentKeys.length > 0) await spendAllowance(ctx, agentId, 'changes')
   // Concurrent updates of one record would conflict in MongoDB, and each conflict costs a retry.
-  return ctx.serialize(`profile ${agentId}`, () =>
+  return ctx.database.serialize(`profile ${agentId}`, () =>
     change({
       now: () => ctx.now(),
       // Only a change of keys depends on what is stored.

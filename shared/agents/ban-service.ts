@@ -23,7 +23,7 @@ const COMMAND_MS = 5 * SECOND_MS
 const SWEEP_MS = 10 * SECOND_MS
 const AGENTS_PER_SWEEP = 1_000
 
-type Applying = Pick<Context, 'agents' | 'posts' | 'claims' | 'offers' | 'databaseNow'>
+type Applying = Pick<Context, 'database' | 'agents' | 'posts' | 'claims' | 'offers'>
 
 /**
  * Makes the records of an agent say that it is banned, or that it isn't any more, as it stands.
@@ -33,7 +33,7 @@ type Applying = Pick<Context, 'agents' | 'posts' | 'claims' | 'offers' | 'databa
 export async function applyBan(ctx: Applying, agentId: string, limitMs = COMMAND_MS): Promise<void> {
   const endMs = performance.now() + limitMs
   while (performance.now() < endMs) {
-    const begunMs = ctx.databaseNow()
+    const begunMs = ctx.database.now()
     const ban = await ctx.agents.findBan(agentId)
     if (ban === undefined) return
     const isBanned = ban.banned_at !== undefined

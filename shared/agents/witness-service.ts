@@ -16,8 +16,9 @@ import { text, unixTime } from '../platform/schema.ts'
 import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { checkpointOf } from '../ledger/checkpoint.ts'
 import { readCheckpoint } from '../ledger/log-service.ts'
+import type { SealStore } from '../ledger/seal-store.ts'
 
-type WitnessContext = Pick<Context, 'agents' | 'seals' | 'merkleLog' | 'now'>
+type WitnessContext = Pick<Context, 'agents' | 'seals' | 'now'>
 
 /*
  * Agents as witnesses of the log: an agent registers a key, verifies checkpoints by its own means, and
@@ -83,7 +84,7 @@ export async function addCosignature(ctx: WitnessContext, agentId: string, line:
   if (vkey === undefined)
     throw new Refusal('wrong_state', 'This agent has named no key to cosign with; POST /witness first.')
   const signature = parseField('line', () => parseSignatureLine(line))
-  const cosigned = await findCosignedCheckpoint(ctx, signature, parseVkey(vkey))
+  const cosigned = await findCosignedCheckpoint(ctx.seals, signature, parseVkey(vkey))
   if (cosigned === undefined)
     throw invalid(
       'line',
@@ -97,7 +98,7 @@ export async function addCosignature(ctx: WitnessContext, agentId: string, line:
       'line',
       `The cosignature states the time ${at}, and the checkpoint was made at ${madeAt}; expected a time from then on: set your clock.`,
     )
-  const counted = await ctx.merkleLog.cosignatures.insert({ size, at, vkey, line, rank: 1 })
+  const counted = await ctx.seals.cosignatures.insert({ size, at, vkey, line, rank: 1 })
   return { size, at, counted }
 }
 
@@ -106,8 +107,12 @@ export async function addCosignature(ctx: WitnessContext, agentId: string, line:
  *
  * @returns its size, and in Unix seconds when it was cosigned and when it was made; undefined if there is none
  */
-async function findCosignedCheckpoint(ctx: WitnessContext, line: NoteSignature, key: NoteKey) {
-  for (const seal of (await ctx.seals.listNewest(RECENT_CHECKPOINTS)).toReversed()) {
+async function findCosignedCheckpoint(
+  seals: Pick<SealStore, 'listNewest'>,
+  line: NoteSignature,
+  key: NoteKey,
+) {
+  for (const seal of (await seals.listNewest(RECENT_CHECKPOINTS)).toReversed()) {
     const checkpoint = checkpointOf(seal)
     const at = checkpoint === undefined ? undefined : verifyCosignature(checkpoint.text, line, key)
     if (checkpoint !== undefined && at !== undefined)

@@ -24,13 +24,10 @@ import {
   type Writes,
 } from './claim-changes.ts'
 import { decideClaim } from './claim-steps.ts'
-import { STANDING_VERDICT_KEY, type ClaimWrites } from './claim-store.ts'
+import { STANDING_VERDICT_KEY, type ClaimStore, type ClaimWrites } from './claim-store.ts'
 import { claimContent, PROPOSAL, type ClaimRecord, type Outcome, type VerdictRecord } from './claim.ts'
 
-type ClaimContext = Pick<
-  Context,
-  'config' | 'database' | 'agents' | 'claims' | 'serialize' | 'now' | 'databaseNow'
->
+type ClaimContext = Pick<Context, 'config' | 'database' | 'agents' | 'claims' | 'now'>
 
 type Signed = { signature?: string | undefined; seen?: SeenLog | undefined }
 
@@ -208,7 +205,7 @@ interface Known {
 const recordTogether = (ctx: ClaimContext, changes: readonly Change[]): Promise<Recorded[]> =>
   change({
     now: () => ctx.now(),
-    read: () => readKnown(ctx, changes),
+    read: () => readKnown(ctx.claims, changes),
     decide: ({ claims, standing, unendorsed }, nowMs) =>
       applyChanges(changes, claims, standing, unendorsed, unixSeconds(nowMs)),
     async store({ recorded, writes }, known) {
@@ -219,15 +216,15 @@ const recordTogether = (ctx: ClaimContext, changes: readonly Change[]): Promise<
   })
 
 /** Reads what a group of changes depends on. */
-async function readKnown(ctx: ClaimContext, changes: readonly Change[]): Promise<Known> {
+async function readKnown(store: ClaimStore, changes: readonly Change[]): Promise<Known> {
   const verdicts = changes.flatMap((one) => ('verdict' in one ? [one.verdict] : []))
   const proposers = changes.flatMap((one) =>
     'claim' in one && one.claim.kind === PROPOSAL ? [one.claim.agent_id] : [],
   )
   const [claims, standing, unendorsed] = await Promise.all([
-    verdicts.length === 0 ? [] : ctx.claims.findByVerdicts(verdicts),
-    verdicts.length === 0 ? [] : ctx.claims.findStandingVerdicts(verdicts),
-    ctx.claims.countUnendorsed([...new Set(proposers)]),
+    verdicts.length === 0 ? [] : store.findByVerdicts(verdicts),
+    verdicts.length === 0 ? [] : store.findStandingVerdicts(verdicts),
+    store.countUnendorsed([...new Set(proposers)]),
   ])
   return { claims, standing, unendorsed }
 }

@@ -7,7 +7,7 @@ import { seqOf, type EventRecord } from './event.ts'
 import type { EventProgress } from './event-store.ts'
 import type { EventMark } from './mark.ts'
 
-type EventContext = Pick<Context, 'database' | 'events' | 'databaseNow'>
+type EventContext = Pick<Context, 'database' | 'events'>
 
 /** The agent whose events are read, as authentication knows it. */
 export interface Reader {
@@ -40,7 +40,7 @@ interface Numbered {
 /** Numbers the oldest marks for an agent, in one transaction. */
 const numberBatch = (ctx: EventContext, reader: Reader): Promise<Numbered> =>
   change({
-    now: () => ctx.databaseNow(),
+    now: () => ctx.database.now(),
     read: () => ctx.events.readProgress(reader._id),
     decide: (progress, nowMs) => ({ nowMs, passEnding: passEndingMark(reader, progress, nowMs) }),
     async store({ nowMs, passEnding }, { seq, marked }) {

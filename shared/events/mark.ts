@@ -89,20 +89,15 @@ export function makeMark(to: string, kind: EventKind, id: string, fields: EventF
 }
 
 // Of the process and not of a context: marks are made by pure functions and by stores, which have no context.
-const machineClock = (): number => Date.now()
-let clock = machineClock
+let clock = (): number => Date.now()
 
 /**
  * Makes marks take their time from this clock from now on: the database's, which all processes share.
  *
  * @param now gives milliseconds since the epoch
- * @returns a function that goes back to the machine's clock
  */
-export function setMarkClock(now: () => number): () => void {
+export function setMarkClock(now: () => number): void {
   clock = now
-  return () => {
-    if (clock === now) clock = machineClock
-  }
 }
 
 /**

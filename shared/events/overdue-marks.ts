@@ -6,7 +6,7 @@ import { isOutage } from '../platform/database.ts'
 import { numberEvents } from './event-service.ts'
 import type { MarkPlace } from './event-store.ts'
 
-type OverdueMarksContext = Pick<Context, 'log' | 'database' | 'events' | 'databaseNow'>
+type OverdueMarksContext = Pick<Context, 'log' | 'database' | 'events'>
 
 const EVERY_MS = 10 * SECOND_MS
 
@@ -24,7 +24,7 @@ export async function numberOverdueMarks(
 ): Promise<MarkPlace | undefined> {
   const { agentIds, next } = await ctx.events.listOverdue(
     place,
-    ctx.databaseNow() - OVERDUE_MARK_DAYS * DAY_MS,
+    ctx.database.now() - OVERDUE_MARK_DAYS * DAY_MS,
   )
   for (const agentId of agentIds) await numberEvents(ctx, { _id: agentId })
   return next

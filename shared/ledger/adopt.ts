@@ -44,7 +44,7 @@ async function applyAdoption(ctx: AdoptionContext, signer: Signer, adoption: Ado
     remembered?.seq === seq && remembered.payload_hash === payload_hash && remembered.pubkey === pubkey
   if (!isInMemory || !(await isRecorded(ctx, adoption))) {
     requireMemoryUnchanged(adoption, remembered)
-    await requireLastSigned(ctx, seq, payload_hash)
+    await requireLastSigned(ctx.seals, seq, payload_hash)
     const status = await verifyWholeChain(ctx)
     if (!status.intact)
       throw new SealError(

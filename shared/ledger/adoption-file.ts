@@ -7,6 +7,7 @@ import { readJsonFile, replaceFile, syncFolder, textWithSum } from '../platform/
 import { newStepId } from '../platform/ids.ts'
 import { hex } from '../platform/schema.ts'
 import { headOf, SealError } from './seal.ts'
+import type { SealStore } from './seal-store.ts'
 import { memoryFileOf, readMemoryUnlessDamaged } from './seal-memory.ts'
 
 /**
@@ -45,7 +46,7 @@ export async function writeAdoption(
   seq: number,
   payloadHash: string,
 ): Promise<{ file: string; remembered: Adoption['remembered'] }> {
-  await requireLastSigned(ctx, seq, payloadHash)
+  await requireLastSigned(ctx.seals, seq, payloadHash)
   const memoryFile = requireMemoryFile(ctx.config)
   const memory = readMemoryUnlessDamaged(memoryFile)
   const remembered = memory === undefined ? null : { seq: memory.seq, payload_hash: memory.payload_hash }
@@ -60,11 +61,11 @@ export async function writeAdoption(
  *   none
  */
 export async function requireLastSigned(
-  ctx: Pick<Context, 'seals'>,
+  seals: Pick<SealStore, 'lastSigned'>,
   seq: number,
   payloadHash: string,
 ): Promise<void> {
-  const head = headOf(await ctx.seals.lastSigned())
+  const head = headOf(await seals.lastSigned())
   if (head.seq !== seq || head.payloadHash !== payloadHash)
     throw new SealError(
       `Seal ${seq} with the payload hash ${payloadHash} is not adopted: the last signed seal of the database is ${head.seq}, with the payload hash ${head.payloadHash}.`,

@@ -3,9 +3,10 @@ import type { Session } from '../platform/database.ts'
 import { verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts'
 import { unixSeconds } from '../platform/time.ts'
 import { computeLeaves } from './entry.ts'
+import type { EntryStore } from './entry-store.ts'
 import { createEntryTree } from './entry-tree.ts'
 import { sealFields, sealSignature, type SealRecord } from './seal.ts'
-import { NOTHING_VERIFIED, type ChainStatus } from './seal-store.ts'
+import { NOTHING_VERIFIED, type ChainStatus, type SealStore } from './seal-store.ts'
 import type { TileRepair } from './tile-repair.ts'
 
 type ChainContext = Pick<Context, 'database' | 'entries' | 'seals'>
@@ -104,7 +105,7 @@ async function verifyAfter(
   session: Session,
   repair?: TileRepair,
 ): Promise<ChainStatus> {
-  const signatures = await verifyLateSignatures(ctx, status.open, session)
+  const signatures = await verifyLateSignatures(ctx.seals, status.open, session)
   const { open } = signatures
   let { fault } = signatures
   let { seq } = status
@@ -117,7 +118,7 @@ async function verifyAfter(
       fault =
         findLinkFault(previous, seal) ??
         findSignatureFault(seal) ??
-        (await findRootFault(ctx, seal, known, session, repair))
+        (await findRootFault(ctx.entries, seal, known, session, repair))
       if (fault !== undefined) break
       if (!seal.signed) open.push(seal._id)
       previous = seal
@@ -136,7 +137,7 @@ async function verifyAfter(
  * @returns the seqs that are still open, and the first fault; on a fault, all of `open`
  */
 async function verifyLateSignatures(
-  ctx: ChainContext,
+  seals: Pick<SealStore, 'listSigned'>,
   open: readonly number[],
   session: Session,
 ): Promise<{ open: number[]; fault: string | undefined }> {
@@ -144,7 +145,7 @@ async function verifyLateSignatures(
   const late = new Set<number>()
   let from = open[0]
   while (from !== undefined && last !== undefined) {
-    const page = await ctx.seals.listSigned(from, last, PAGE_SEALS, session)
+    const page = await seals.listSigned(from, last, PAGE_SEALS, session)
     for (const seal of page) {
       const fault = findSignatureFault(seal)
       if (fault !== undefined) return { open: [...open], fault }
@@ -183,7 +184,7 @@ function findSignatureFault(seal: SealRecord): string | undefined {
  * @returns what is wrong: an entry is missing, or the root is another; undefined if all holds
  */
 async function findRootFault(
-  ctx: ChainContext,
+  entries: Pick<EntryStore, 'pages'>,
   seal: SealRecord,
   known: KnownRoot | undefined,
   session: Session,
@@ -196,7 +197,7 @@ async function findRootFault(
   if (known?.seq === seal._id) return compareRoot(known.root)
   const tree = createEntryTree()
   let due = seal.from_id
-  for await (const page of ctx.entries.pages(seal.from_id, seal.to_id, session)) {
+  for await (const page of entries.pages(seal.from_id, seal.to_id, session)) {
     for (const entry of page) {
       if (entry._id !== due) return `entry ${due} is missing from the ledger`
       due++

@@ -3,6 +3,7 @@ import { isDuplicateKey, MAJORITY, within, type Session } from '../platform/data
 import { entryFields, type EntryRecord } from './entry.ts'
 import { only, schemaOf } from '../platform/fields.ts'
 import { createKeyTreeReader, KEY_CHANGES } from './agent-keys.ts'
+import { createLogTileStore } from './log-tile-store.ts'
 import { carriesPendingEntries, type EntryKind, type PendingEntry } from './pending.ts'
 import { rawOf } from '../platform/records.ts'
 
@@ -39,8 +40,8 @@ const PAGE_ENTRIES = 2_000
 const ENTRIES_AT_ONCE = 100
 
 /**
- * Creates the store of the ledger: numbered entries, and the pending ones in every collection. All reads see
- * what a majority has.
+ * Creates the store of the ledger: numbered entries with the tiles of the log over them, and the pending ones
+ * in every collection. All reads see what a majority has.
  */
 export function createEntryStore(connection: Connection) {
   const entries = connection.model<EntryRecord>('Entry', entrySchema)
@@ -62,6 +63,7 @@ export function createEntryStore(connection: Connection) {
       .toArray()
   return {
     models: { entries },
+    tiles: createLogTileStore(connection),
     /** The highest number that a majority has; 0 for an empty ledger. */
     async highestId(session?: Session): Promise<number> {
       const [last] = await raw()

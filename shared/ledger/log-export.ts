@@ -21,7 +21,7 @@ const READABLE = 0o644
  * @throws Refusal `no_such_seal`
  */
 export async function exportLog(
-  ctx: Pick<Context, 'entries' | 'seals' | 'merkleLog'>,
+  ctx: Pick<Context, 'entries' | 'seals'>,
   folder: string,
 ): Promise<{ size: number; files: number }> {
   const { checkpoint } = await readCheckpoint(ctx)
@@ -39,7 +39,9 @@ export async function exportLog(
   for (let start = 0; start < missing.length; start += GROUP) {
     const group = missing.slice(start, start + GROUP)
     // What is written is never written again, so a damaged tile must not be.
-    const stored = await Promise.all(group.map((tile) => requireTileUnderRoot(ctx, tile, checkpoint)))
+    const stored = await Promise.all(
+      group.map((tile) => requireTileUnderRoot(ctx.entries.tiles, tile, checkpoint)),
+    )
     for (const [place, tile] of group.entries()) {
       const hashes = stored[place] as Buffer
       // The entries first: if a tile is there, its entries are not written again.
@@ -52,6 +54,6 @@ export async function exportLog(
     }
   }
   fs.mkdirSync(folder, { recursive: true })
-  replaceFile(path.join(folder, 'checkpoint'), await formatCosignedNote(ctx, checkpoint), READABLE)
+  replaceFile(path.join(folder, 'checkpoint'), await formatCosignedNote(ctx.seals, checkpoint), READABLE)
   return { size: checkpoint.size, files: files + 1 }
 }

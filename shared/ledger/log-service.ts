@@ -13,8 +13,9 @@ import { checkpointOf, type StoredCheckpoint } from './checkpoint.ts'
 import { entryView, viewEntry, type EntryRecord } from './entry.ts'
 import { proveConsistency, proveInLog, requireTileUnderRoot } from './log.ts'
 import type { SealRecord } from './seal.ts'
+import type { SealStore } from './seal-store.ts'
 
-type LogContext = Pick<Context, 'entries' | 'seals' | 'merkleLog'>
+type LogContext = Pick<Context, 'entries' | 'seals'>
 
 /** The last checkpoint and the seal that it was signed with. @throws Refusal `no_such_seal` */
 export async function readCheckpoint(
@@ -49,11 +50,11 @@ export const witnessField = z
  * @param asked vkeys of witnesses whose cosignatures come first
  */
 export async function formatCosignedNote(
-  ctx: Pick<Context, 'merkleLog'>,
+  { cosignatures }: Pick<SealStore, 'cosignatures'>,
   { size, text, line }: StoredCheckpoint,
   asked: readonly string[] = [],
 ): Promise<string> {
-  return formatNote(text, [line, ...(await ctx.merkleLog.cosignatures.listLines(size, asked))])
+  return formatNote(text, [line, ...(await cosignatures.listLines(size, asked))])
 }
 
 /**
@@ -69,7 +70,7 @@ export async function readTile(
 ): Promise<Buffer> {
   const checkpoint = await requireTile(ctx, level, index, width)
   // Caches keep a tile for ever, so a damaged one must not be given out.
-  const hashes = await requireTileUnderRoot(ctx, { level, index }, checkpoint)
+  const hashes = await requireTileUnderRoot(ctx.entries.tiles, { level, index }, checkpoint)
   return hashes.subarray(0, width * HASH_BYTES)
 }
 
@@ -153,10 +154,11 @@ export async function readConsistency(
     throw new Refusal('invalid_field', `Expected "from" to be at most ${to}, the larger size.`, {
       field: 'from',
     })
+  const { tiles } = ctx.entries
   const [fromRoot, toRoot, path] = await Promise.all([
-    ctx.merkleLog.readRoot(from),
-    ctx.merkleLog.readRoot(to),
-    proveConsistency(ctx, from, to),
+    tiles.readRoot(from),
+    tiles.readRoot(to),
+    proveConsistency(tiles, from, to),
   ])
   if (!verifyLogConsistency({ size: from, root: fromRoot }, { size: to, root: toRoot }, path))
     throw new Error(`the log of ${to} entries does not begin with that of ${from} by its stored tiles`)
@@ -179,12 +181,12 @@ export async function createLogProofFormatter(
 ): Promise<(entry: EntryRecord) => Promise<string | undefined>> {
   const checkpoint = checkpointOf(await ctx.seals.lastSigned())
   if (checkpoint === undefined) return async () => undefined
-  const note = await formatCosignedNote(ctx, checkpoint)
+  const note = await formatCosignedNote(ctx.seals, checkpoint)
   const { size, root } = checkpoint
   return async (entry) => {
     if (entry._id > size) return undefined
     const index = entry._id - 1
-    const path = await proveInLog(ctx, entry._id, size)
+    const path = await proveInLog(ctx.entries.tiles, entry._id, size)
     const leaf = Buffer.from(leafHash(viewEntry(entry)), 'hex')
     if (!verifyLogInclusion({ leaf, index, size, path, root: Buffer.from(root, 'hex') }))
       throw new Error(`the proof of entry ${entry._id} in the log of ${size} entries does not hold`)

@@ -1,4 +1,3 @@
-import type { Context } from '../context.ts'
 import {
   createLogTree,
   edgeTiles,
@@ -14,7 +13,8 @@ import {
 } from '../crypto/log-tree.ts'
 import { HASH_BYTES, TILE_WIDTH, type Tile, type TileAddress } from '../crypto/merkle.ts'
 import { computeLeaves } from './entry.ts'
-import type { MerkleLogStore, TilePlace } from './merkle-log-store.ts'
+import type { EntryStore } from './entry-store.ts'
+import type { LogTileStore, TilePlace } from './log-tile-store.ts'
 import { SealError } from './seal.ts'
 
 /*
@@ -29,19 +29,16 @@ export interface LogState {
   root: string
 }
 
-type LogContext = Pick<Context, 'merkleLog'>
+type StoredTiles = Pick<LogTileStore, 'find'>
 
 /** A log's size and root, as closing entries and the seal memory state them. */
 export const logState = (tree: LogTree): LogState => ({ size: tree.size, root: tree.root().toString('hex') })
 
 /** Reads the log of the first `size` entries from its stored tiles; undefined if some are missing. */
-export async function readLogFromTiles(
-  { merkleLog }: LogContext,
-  size: number,
-): Promise<LogTree | undefined> {
+export async function readLogFromTiles(tiles: StoredTiles, size: number): Promise<LogTree | undefined> {
   const edge = edgeTiles(size)
   // A stored tile may have grown since the log had this size.
-  const stored = await merkleLog.findTiles(edge)
+  const stored = await tiles.find(edge)
   const hashes = edge.map(({ width }, place) => stored[place]?.subarray(0, width * HASH_BYTES))
   const isComplete = edge.every(({ width }, place) => hashes[place]?.length === width * HASH_BYTES)
   return isComplete ? createLogTree(size, hashes) : undefined
@@ -54,7 +51,7 @@ export async function readLogFromTiles(
  * @throws SealError if an entry is missing
  */
 export async function buildLogFromEntries(
-  { entries }: Pick<Context, 'entries'>,
+  entries: Pick<EntryStore, 'pages'>,
   size: number,
   put?: (tiles: Tile[]) => Promise<void>,
 ): Promise<LogTree> {
@@ -81,11 +78,11 @@ export async function buildLogFromEntries(
  * @throws Error if one of them is missing, or they lead elsewhere: the check of the chain builds them again
  */
 export async function requireTileUnderRoot(
-  ctx: LogContext,
+  tiles: StoredTiles,
   place: TilePlace,
   log: LogState,
 ): Promise<Buffer> {
-  const hashes = await findTileUnderRoot(ctx, place, log)
+  const hashes = await findTileUnderRoot(tiles, place, log)
   if (hashes === undefined)
     throw new Error(
       `tile ${place.level}/${place.index} of the log is missing, or does not lead to the signed root`,
@@ -94,7 +91,7 @@ export async function requireTileUnderRoot(
 }
 
 async function findTileUnderRoot(
-  { merkleLog }: LogContext,
+  tiles: StoredTiles,
   { level, index }: TilePlace,
   { size, root }: LogState,
 ): Promise<Buffer | undefined> {
@@ -103,7 +100,7 @@ async function findTileUnderRoot(
   for (let [l, i] = [level, index]; tileWidth(size, l, i) > 0; [l, i] = [l + 1, Math.floor(i / TILE_WIDTH)])
     above.push({ level: l, index: i, width: tileWidth(size, l, i) })
   const addresses = [...above, ...edge]
-  const stored = await merkleLog.findTiles(addresses)
+  const stored = await tiles.find(addresses)
   const byPlace = new Map(
     addresses.map((address, place) => [
       `${address.level}/${address.index}`,
@@ -125,21 +122,15 @@ async function findTileUnderRoot(
 }
 
 /** The inclusion proof (RFC 6962 section 2.1.1) of entry `id` in the log of the first `size` entries. */
-export const proveInLog = ({ merkleLog }: LogContext, id: number, size: number): Promise<Buffer[]> =>
-  withTiles(merkleLog, tilesForInclusion(id - 1, size), (readTile) =>
-    logInclusionPath(id - 1, size, readTile),
-  )
+export const proveInLog = (tiles: StoredTiles, id: number, size: number): Promise<Buffer[]> =>
+  withTiles(tiles, tilesForInclusion(id - 1, size), (readTile) => logInclusionPath(id - 1, size, readTile))
 
 /**
  * The consistency proof (RFC 6962 section 2.1.2) that the log of `size` entries begins with that of
  * `oldSize`.
  */
-export const proveConsistency = (
-  { merkleLog }: LogContext,
-  oldSize: number,
-  size: number,
-): Promise<Buffer[]> =>
-  withTiles(merkleLog, tilesForConsistency(oldSize, size), (readTile) =>
+export const proveConsistency = (tiles: StoredTiles, oldSize: number, size: number): Promise<Buffer[]> =>
+  withTiles(tiles, tilesForConsistency(oldSize, size), (readTile) =>
     logConsistencyPath(oldSize, size, readTile),
   )
 
@@ -150,12 +141,12 @@ export const proveConsistency = (
  * @returns what `work` returns
  */
 async function withTiles<T>(
-  merkleLog: Pick<MerkleLogStore, 'findTiles'>,
+  tiles: StoredTiles,
   addresses: TileAddress[],
   work: (readTile: ReadTile) => T,
 ): Promise<T> {
-  const hashes = await merkleLog.findTiles(addresses)
+  const hashes = await tiles.find(addresses)
   const keyOf = ({ level, index }: TileAddress): string => `${level}/${index}`
-  const tiles = new Map(addresses.map((address, place) => [keyOf(address), hashes[place]]))
-  return work((address) => tiles.get(keyOf(address)))
+  const byKey = new Map(addresses.map((address, place) => [keyOf(address), hashes[place]]))
+  return work((address) => byKey.get(keyOf(address)))
 }

@@ -24,7 +24,7 @@ import {
   type Owed,
 } from './solvency.ts'
 
-type LedgerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'merkleLog' | 'now'>
+type LedgerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'now'>
 
 type Refuse = (sentence: string) => SigningStopped
 
@@ -97,7 +97,7 @@ async function recompute(
   const sealTiles = createTileComparer((tiles) => ctx.seals.findTiles(seal._id, tiles))
   // A tile of the log may have grown since.
   const logTiles = createTileComparer(async (tiles) => {
-    const stored = await ctx.merkleLog.findTiles(tiles)
+    const stored = await ctx.entries.tiles.find(tiles)
     return stored.map((hashes, place) => hashes?.subarray(0, tiles[place]?.hashes.length))
   })
   const tree = createEntryTree()
@@ -208,8 +208,9 @@ async function readOrBuildStateBefore(
   }
   const isSignedLog = (log: LogTree): boolean =>
     isSignedAgain || !isInMemory || logState(log).root === remembered.log?.root
-  const stored = isInMemory ? await readLogFromTiles(ctx, size) : undefined
-  const log = stored !== undefined && isSignedLog(stored) ? stored : await buildLogFromEntries(ctx, size)
+  const stored = isInMemory ? await readLogFromTiles(ctx.entries.tiles, size) : undefined
+  const log =
+    stored !== undefined && isSignedLog(stored) ? stored : await buildLogFromEntries(ctx.entries, size)
   if (!isSignedLog(log))
     throw refuse(
       `the entries up to ${size} give a log with the root ${logState(log).root}, and the root ${remembered.log?.root ?? ''} was signed`,

@@ -5,6 +5,7 @@ import { MAX_SIGNED_AHEAD_MS } from '../platform/limits.ts'
 import { performStep, type WatchStep } from '../platform/step.ts'
 import { unixSeconds } from '../platform/time.ts'
 import { computeLeaves, numberEntry, type EntryRecord } from './entry.ts'
+import type { EntryStore } from './entry-store.ts'
 import { closingSource, SealError, type SealRecord } from './seal.ts'
 import {
   closesSeal,
@@ -45,7 +46,7 @@ export async function* readUntilClosed(
   { seq, fromId, previous, before }: SealBegun,
   watch: WatchStep | undefined,
 ): AsyncGenerator<{ page: EntryRecord[]; leaves: Buffer }> {
-  let owed = previous === undefined ? NOTHING_OWED : await readPreviousOwed(ctx, previous)
+  let owed = previous === undefined ? NOTHING_OWED : await readPreviousOwed(ctx.entries, previous)
   let due = fromId
   let sequencing: Lease | undefined
   try {
@@ -58,15 +59,19 @@ export async function* readUntilClosed(
           if (entry._id !== due)
             throw new SealError(`entry ${due} is missing from the ledger: the next one is ${entry._id}`)
           due++
-          owed = addOwed(ctx, owed, entry, !unreadable.has(entry))
+          const added = tryAddToOwed(owed, entry, !unreadable.has(entry))
+          if (added.anomaly !== undefined) logUnreadable(ctx, entry, added.anomaly)
+          owed = added.owed
         }
         yield { page: part, leaves }
         if (end !== -1) return
       }
       if (due === fromId) return
-      const source = await findClosingSource(ctx, seq, due)
+      const source = await findClosingSource(ctx.entries, seq, due)
       if (source === undefined) continue
-      const at = Math.max(unixSeconds(earlierTime(ctx)), previous?.at ?? 0)
+      const [nowMs, databaseMs] = [ctx.now(), ctx.database.now()]
+      if (nowMs - databaseMs > MAX_SIGNED_AHEAD_MS) logClockAhead(ctx, nowMs - databaseMs)
+      const at = Math.max(unixSeconds(Math.min(nowMs, databaseMs)), previous?.at ?? 0)
       const closing = numberEntry({ ...closingEntry(seq, at, owed, before), source }, due)
       // Ours or another's, it is read by the next round like any other entry, with those that came before it.
       if (await performStep(watch, 'closing', () => ctx.entries.append([closing]))) continue
@@ -86,43 +91,31 @@ export async function* readUntilClosed(
  *
  * @returns undefined if an entry from `due` on has the source: it may be the closing entry, so read on
  */
-async function findClosingSource(ctx: ClosingContext, seq: number, due: number): Promise<string | undefined> {
+async function findClosingSource(
+  entries: Pick<EntryStore, 'findBySource'>,
+  seq: number,
+  due: number,
+): Promise<string | undefined> {
   for (let count = 1; ; count++) {
     const source = count === 1 ? closingSource(seq) : `${closingSource(seq)}/${count}`
-    const holder = await ctx.entries.findBySource(source)
+    const holder = await entries.findBySource(source)
     if (holder === undefined) return source
     if (holder._id >= due) return undefined
   }
 }
 
-/**
- * The sums owed after an entry. An entry that can't be read changes nothing; it is counted as an anomaly and
- * logged.
- */
-function addOwed(ctx: ClosingContext, owed: Owed, entry: EntryRecord, canRead: boolean): Owed {
-  const { owed: owedAfter, anomaly } = tryAddToOwed(owed, entry, canRead)
-  if (anomaly !== undefined) {
-    ctx.metrics.countAnomaly('entry')
-    ctx.log.error({ entry: entry._id }, `an entry is sealed that says nothing: ${anomaly}`)
-  }
-  return owedAfter
+type Anomalies = Pick<Context, 'metrics' | 'log'>
+
+/** Logs and counts an entry that changes no sum, since it can't be read. */
+function logUnreadable({ metrics, log }: Anomalies, { _id }: EntryRecord, anomaly: string): void {
+  metrics.countAnomaly('entry')
+  log.error({ entry: _id }, `an entry is sealed that says nothing: ${anomaly}`)
 }
 
-/**
- * Returns now, in milliseconds since the epoch, by this machine's clock or the database's, whichever is
- * behind. Logs and counts an anomaly if this machine's is too far ahead.
- */
-function earlierTime(ctx: ClosingContext): number {
-  const databaseMs = ctx.database.now()
-  const nowMs = ctx.now()
-  if (nowMs - databaseMs > MAX_SIGNED_AHEAD_MS) {
-    ctx.metrics.countAnomaly('clock')
-    ctx.log.error(
-      { ahead_ms: nowMs - databaseMs },
-      "this machine's clock is ahead: the seal is dated by the database's",
-    )
-  }
-  return Math.min(nowMs, databaseMs)
+/** Logs and counts that this machine's clock is too far ahead of the database's. */
+function logClockAhead({ metrics, log }: Anomalies, aheadMs: number): void {
+  metrics.countAnomaly('clock')
+  log.error({ ahead_ms: aheadMs }, "this machine's clock is ahead: the seal is dated by the database's")
 }
 
 /**
@@ -130,8 +123,8 @@ function earlierTime(ctx: ClosingContext): number {
  *
  * @throws SealError if that is missing, or another entry
  */
-async function readPreviousOwed(ctx: ClosingContext, previous: SealRecord): Promise<Owed> {
-  const entry = await ctx.entries.find(previous.to_id)
+async function readPreviousOwed(entries: Pick<EntryStore, 'find'>, previous: SealRecord): Promise<Owed> {
+  const entry = await entries.find(previous.to_id)
   if (entry === undefined)
     throw new SealError(
       `entry ${previous.to_id}, the last of seal ${previous._id}, is missing from the ledger`,

@@ -1,7 +1,8 @@
 import mongoose, { Schema, type Connection } from 'mongoose'
 import { isDuplicateKey, MAJORITY, unlessDuplicate, within, type Session } from '../platform/database.ts'
 import type { Tile } from '../crypto/merkle.ts'
-import { findHashes, type TilePlace } from './merkle-log-store.ts'
+import { createCosignatureStore } from './cosignature-store.ts'
+import { findHashes, type TilePlace } from './log-tile-store.ts'
 import type { SealSignature } from '../crypto/seal-payload.ts'
 import { PENDING_INDEX, pendingField, type Ledgered, type PendingEntry } from './pending.ts'
 import type { SealNote } from './checkpoint.ts'
@@ -102,8 +103,8 @@ function majorityWithin(session: Session | undefined) {
 }
 
 /**
- * Creates the store of seals, their tiles, the chain's status and adoptions. All reads see what a majority
- * has.
+ * Creates the store of seals, their tiles, the cosignatures of their checkpoints, the chain's status and
+ * adoptions. All reads but those of cosignatures see what a majority has.
  */
 export function createSealStore(connection: Connection) {
   const seals = connection.model<SealRecord>('Seal', sealSchema)
@@ -118,6 +119,7 @@ export function createSealStore(connection: Connection) {
 
   return {
     models: { seals, tiles, status, adoptions },
+    cosignatures: createCosignatureStore(connection),
     /** The seal with the highest seq, signed or not. */
     async last(session?: Session): Promise<SealRecord | undefined> {
       return (await newest({}, session)) ?? undefined

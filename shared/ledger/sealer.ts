@@ -11,6 +11,7 @@ import type { EntryRecord } from './entry.ts'
 import { createEntryTree } from './entry-tree.ts'
 import { buildLogFromEntries, logState, readLogFromTiles } from './log.ts'
 import { headOf, sealFields, SealError, type SealRecord } from './seal.ts'
+import type { SealStore } from './seal-store.ts'
 import { RACE_PAUSE_MS, readUntilClosed } from './seal-closing.ts'
 import { closesSeal, type StateBefore } from './solvency.ts'
 import { createTileWriter } from './tile-writer.ts'
@@ -56,10 +57,7 @@ export interface SealerOptions {
   watch?: WatchStep
 }
 
-type SealerContext = Pick<
-  Context,
-  'database' | 'entries' | 'seals' | 'merkleLog' | 'leases' | 'metrics' | 'log' | 'now' | 'traces'
->
+type SealerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'leases' | 'metrics' | 'log' | 'now'>
 
 /**
  * Makes the next seal over all new entries and stores it, unsigned, with its closing entry and its tiles. The
@@ -94,7 +92,7 @@ async function sealEntries(
   const fromId = (previous?.to_id ?? 0) + 1
   if ((await ctx.entries.highestId()) < fromId) return undefined
   const log = await readOrBuildLog(ctx, previous, (tiles) =>
-    performStep(watch, 'log-tiles', () => ctx.merkleLog.repairTiles(tiles)),
+    performStep(watch, 'log-tiles', () => ctx.entries.tiles.repair(tiles)),
   )
   const before: StateBefore = {
     prevSeal: previous === undefined ? null : headOf(previous).payloadHash,
@@ -106,7 +104,7 @@ async function sealEntries(
     performStep(watch, 'tiles', () => ctx.seals.putTiles(seq, tiles)),
   )
   const logTiles = createTileWriter((tiles) =>
-    performStep(watch, 'log-tiles', () => ctx.merkleLog.putTiles(tiles)),
+    performStep(watch, 'log-tiles', () => ctx.entries.tiles.put(tiles)),
   )
 
   // 1, while the tiles of 2 that are full are being stored
@@ -128,7 +126,7 @@ async function sealEntries(
   const seal = sealOf({ seq, fromId, previous, closing, count: tree.count, root })
   await Promise.all([sealTiles.finish(tiles), logTiles.finish(log.edge())])
   const isNew = await performStep(watch, 'seal', () => ctx.seals.insert(seal))
-  if (!isNew) await requireSameAsStored(ctx, seal)
+  if (!isNew) await requireSameAsStored(ctx.seals, seal)
 
   await performStep(watch, 'status', () => verifyNewSeals(ctx, { seq, root }))
   await traceSeal(ctx, seal, startedAtMs)
@@ -176,13 +174,13 @@ async function readOrBuildLog(
   put: (tiles: readonly Tile[]) => Promise<void>,
 ): Promise<LogTree> {
   const size = previous?.to_id ?? 0
-  const stored = await readLogFromTiles(ctx, size)
+  const stored = await readLogFromTiles(ctx.entries.tiles, size)
   if (
     stored !== undefined &&
     (previous?.log_root === undefined || logState(stored).root === previous.log_root)
   )
     return stored
-  return buildLogFromEntries(ctx, size, put)
+  return buildLogFromEntries(ctx.entries, size, put)
 }
 
 /** A seal that a majority doesn't have after so long is not there. */
@@ -193,10 +191,10 @@ const RACE_LIMIT_MS = 10_000
  *
  * @throws SealError if it isn't the same, or there is none: then another seal holds its last entry
  */
-async function requireSameAsStored(ctx: SealerContext, seal: SealRecord): Promise<void> {
+async function requireSameAsStored(seals: Pick<SealStore, 'find'>, seal: SealRecord): Promise<void> {
   const endsAt = performance.now() + RACE_LIMIT_MS
   for (;;) {
-    const stored = await ctx.seals.find(seal._id)
+    const stored = await seals.find(seal._id)
     if (stored === undefined && performance.now() > endsAt)
       throw new SealError(
         `seal ${seal._id} can't be stored, and there is none: another seal ends at entry ${seal.to_id}`,

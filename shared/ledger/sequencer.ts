@@ -92,10 +92,7 @@ export async function sequencePending(
   }
 }
 
-type SequencerContext = Pick<
-  Context,
-  'database' | 'entries' | 'seals' | 'leases' | 'metrics' | 'log' | 'traces'
->
+type SequencerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'leases' | 'metrics' | 'log'>
 
 interface Batch {
   /** In the order of their times. */
@@ -154,7 +151,8 @@ function createBatchReader(ctx: SequencerContext, batchSize: number): () => Prom
   const positions = new Map<PendingCollection, string>(
     ctx.entries.pendingCollections().map((collection) => [collection, '']),
   )
-  const readPart = async (
+  /** Reads the next records of a collection, and moves on its position. Entries that can't be numbered are logged. */
+  const takePart = async (
     collection: PendingCollection,
     position: string,
   ): Promise<Batch['parts'][number]> => {
@@ -162,16 +160,17 @@ function createBatchReader(ctx: SequencerContext, batchSize: number): () => Prom
     const lastSource = firstSourceAfter(listed.at(-1), position)
     if (listed.length < batchSize || lastSource === undefined) positions.delete(collection)
     else positions.set(collection, lastSource)
-    const records = listed.map((record) => ({
-      _id: record._id,
-      pending: parsePending(ctx, collection, record),
-    }))
+    const records = listed.map(({ _id, pending }) => {
+      const { entries, faults } = parsePending(collection.name, pending)
+      for (const fault of faults) logFault(ctx, collection, _id, fault)
+      return { _id, pending: entries }
+    })
     return { collection, records: records.filter(({ pending }) => pending.length > 0) }
   }
   return async () => {
     for (;;) {
       const parts = await Promise.all(
-        [...positions].map(([collection, position]) => readPart(collection, position)),
+        [...positions].map(([collection, position]) => takePart(collection, position)),
       )
       const timed = parts.flatMap(({ records }) => records.flatMap(({ pending }) => assignSortTimes(pending)))
       // The sort is stable, so entries of one record stay in the order in which they were written.
@@ -182,20 +181,25 @@ function createBatchReader(ctx: SequencerContext, batchSize: number): () => Prom
   }
 }
 
-/** Returns a record's pending entries. Elements that may not be numbered are left out, logged and counted. */
-function parsePending(
-  ctx: SequencerContext,
-  { name }: PendingCollection,
-  { _id, pending }: PendingRecord,
-): PendingEntry[] {
+/** Returns a record's pending entries, and what is wrong with those of its elements that may not be numbered. */
+function parsePending(collection: string, pending: unknown): { entries: PendingEntry[]; faults: string[] } {
   const elements: unknown[] = Array.isArray(pending) ? pending : [undefined]
-  return elements.flatMap((element) => {
-    const entry = parsePendingEntry(name, element)
-    if (typeof entry !== 'string') return [entry]
-    ctx.metrics.countAnomaly('mark')
-    ctx.log.error({ collection: name, record: _id }, `a pending entry is not numbered: ${entry}`)
-    return []
-  })
+  const parsed = elements.map((element) => parsePendingEntry(collection, element))
+  return {
+    entries: parsed.filter((entry) => typeof entry !== 'string'),
+    faults: parsed.filter((entry) => typeof entry === 'string'),
+  }
+}
+
+/** Logs and counts an element of a record's pending entries that is not numbered. */
+function logFault(
+  { metrics, log }: Pick<SequencerContext, 'metrics' | 'log'>,
+  { name }: PendingCollection,
+  recordId: string,
+  fault: string,
+): void {
+  metrics.countAnomaly('mark')
+  log.error({ collection: name, record: recordId }, `a pending entry is not numbered: ${fault}`)
 }
 
 /** The lowest source above `position` of a record's pending entries: the one by which the index found it. */

@@ -9,6 +9,7 @@ import type { LogState } from './log.ts'
 import { askForAgreement } from './outsider.ts'
 import { recomputeSeal } from './recompute.ts'
 import { headOf, sealFields, type SealRecord } from './seal.ts'
+import type { SealStore } from './seal-store.ts'
 import { recallOfPeer, type KnownHere } from './seal-peers.ts'
 import { openSigner, requireSealMemory, type Signer } from './signer.ts'
 import {
@@ -63,7 +64,7 @@ export interface SigningOptions {
 }
 
 type SigningContext = WithSigning &
-  Pick<Context, 'database' | 'entries' | 'seals' | 'merkleLog' | 'config' | 'metrics' | 'log' | 'now'>
+  Pick<Context, 'database' | 'entries' | 'seals' | 'config' | 'metrics' | 'log' | 'now'>
 
 /** After this many signatures of one run they are verified once more, and the chain's status is stored. */
 const STATUS_EVERY = 100
@@ -202,7 +203,7 @@ async function signNextSeal(
   const isStored = await performStep(watch, 'signature', () =>
     ctx.database.transaction((session) => ctx.seals.storeSignature(seal, signatures, session)),
   )
-  if (!isStored) await requireSignedPayload(ctx, seal)
+  if (!isStored) await requireSignedPayload(ctx.seals, seal)
   return undefined
 }
 
@@ -255,8 +256,8 @@ function requireVerified(
  *
  * @throws SigningStopped if it hasn't
  */
-async function requireSignedPayload(ctx: SigningContext, seal: SealRecord): Promise<void> {
-  const stored = await ctx.seals.find(seal._id)
+async function requireSignedPayload(seals: Pick<SealStore, 'find'>, seal: SealRecord): Promise<void> {
+  const stored = await seals.find(seal._id)
   if (stored?.signed !== true || headOf(stored).payloadHash !== headOf(seal).payloadHash)
     throw new SigningStopped('changed_meanwhile', `seal ${seal._id} changed while it was being signed`)
 }

@@ -24,7 +24,7 @@ export interface TileRepair {
 }
 
 /** Creates the repair for one walk over the chain. */
-export function createTileRepair({ seals, merkleLog }: Pick<Context, 'seals' | 'merkleLog'>): TileRepair {
+export function createTileRepair({ seals, entries }: Pick<Context, 'seals' | 'entries'>): TileRepair {
   const log = createLogTree()
   let wrongOfSeal: Tile[] = []
   let wrongOfLog: Tile[] = []
@@ -32,25 +32,22 @@ export function createTileRepair({ seals, merkleLog }: Pick<Context, 'seals' | '
   return {
     async compare(seq, sealTiles, leaves) {
       const logged = log.append(leaves)
-      const [ofSeal, ofLog] = await Promise.all([
-        seals.findTiles(seq, sealTiles),
-        merkleLog.findTiles(logged),
-      ])
+      const [ofSeal, ofLog] = await Promise.all([seals.findTiles(seq, sealTiles), entries.tiles.find(logged)])
       wrongOfSeal.push(...sealTiles.filter((tile, place) => !holds(ofSeal[place], tile)))
       wrongOfLog.push(...logged.filter((tile, place) => !holds(ofLog[place], tile)))
     },
     async replace(seq) {
       await seals.putTiles(seq, wrongOfSeal)
-      await merkleLog.repairTiles(wrongOfLog)
+      await entries.tiles.repair(wrongOfLog)
       count += wrongOfSeal.length + wrongOfLog.length
       wrongOfSeal = []
       wrongOfLog = []
     },
     async finish() {
       const edge = log.edge()
-      const stored = await merkleLog.findTiles(edge)
+      const stored = await entries.tiles.find(edge)
       const wrong = edge.filter((tile, place) => !holds(stored[place], tile))
-      await merkleLog.repairTiles(wrong)
+      await entries.tiles.repair(wrong)
       return count + wrong.length
     },
   }

@@ -1,5 +1,6 @@
 import type { Context } from '../context.ts'
 import { currentScope } from '../platform/scope.ts'
+import { createTraceStore } from '../platform/trace-store.ts'
 import { currentTracer } from '../platform/tracing.ts'
 import type { EntryRecord } from './entry.ts'
 import type { SealRecord } from './seal.ts'
@@ -9,7 +10,7 @@ import type { SealRecord } from './seal.ts'
  * them. They add spans to the trace of each request whose record they take, after its last span.
  */
 
-type TracedContext = Pick<Context, 'traces' | 'log'>
+type TracedContext = Pick<Context, 'database' | 'log'>
 
 /**
  * Adds a span for the job that numbered entries, and one for each entry, to the traces of their records. Does
@@ -27,14 +28,15 @@ export async function traceEntries(
   const numbers = new Map(entries.map(({ record, _id }) => [record, _id]))
   const { queue = 'sequence', job_id = '' } = currentScope()
   await logFailure(ctx, async () => {
-    const traced = await ctx.traces.findUnnumbered([...numbers.keys()])
+    const traces = createTraceStore(ctx.database.connection)
+    const traced = await traces.findUnnumbered([...numbers.keys()])
     const numbered = traced.map(({ _id, place }) => {
       const attributes = { record_id: _id, entry_id: numbers.get(_id) ?? 0 }
       const jobSpan = tracer.note(`process ${queue}`, place, startedAtMs, { ...attributes, job_id })
       const entrySpan = tracer.note('entry', jobSpan, startedAtMs, attributes)
       return { _id, entry: attributes.entry_id, place: entrySpan }
     })
-    await ctx.traces.putEntries(numbered)
+    await traces.putEntries(numbered)
   })
 }
 
@@ -52,7 +54,8 @@ export async function traceSeal(
   const tracer = currentTracer()
   if (tracer === undefined) return
   await logFailure(ctx, async () => {
-    for (const { _id, place, entry = 0 } of await ctx.traces.findByEntry(from_id, to_id))
+    const traced = await createTraceStore(ctx.database.connection).findByEntry(from_id, to_id)
+    for (const { _id, place, entry = 0 } of traced)
       tracer.note('seal', place, startedAtMs, { record_id: _id, entry_id: entry, seal_seq: seq })
   })
 }

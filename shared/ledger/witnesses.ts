@@ -16,6 +16,7 @@ import { MAX_SIGNED_AHEAD_MS, MAX_WITNESS_ANSWER_BYTES, PEER_TIMEOUT_MS } from '
 import { SECOND_MS } from '../platform/time.ts'
 import { checkpointOf, type StoredCheckpoint } from './checkpoint.ts'
 import { proveConsistency } from './log.ts'
+import type { LogTileStore } from './log-tile-store.ts'
 import { createOutsider, noteAnswer, type Outsider, type Recollection } from './outsider.ts'
 
 /*
@@ -46,7 +47,7 @@ export const createWitnesses = ({ witnesses }: Pick<Config, 'witnesses'>): Outsi
     lastSize: 0,
   }))
 
-type WitnessContext = Pick<Context, 'seals' | 'merkleLog' | 'metrics' | 'log' | 'now'>
+type WitnessContext = Pick<Context, 'entries' | 'seals' | 'metrics' | 'log' | 'now'>
 
 /**
  * Submits the last signed checkpoint to every witness that has not cosigned it, and stores their
@@ -59,7 +60,7 @@ export async function requestCosignatures(
   if (witnesses.length === 0) return
   const checkpoint = checkpointOf(await ctx.seals.lastSigned())
   if (checkpoint === undefined) return
-  const cosigned = await ctx.merkleLog.cosignatures.findCosigned(
+  const cosigned = await ctx.seals.cosignatures.findCosigned(
     checkpoint.size,
     witnesses.map(({ vkey }) => vkey),
   )
@@ -82,7 +83,7 @@ export async function recallOfWitness(
     const sentence = await submitCheckpoint(ctx, witness, checkpoint)
     if (sentence === undefined) return { kind: 'agrees' }
     ctx.metrics.countAnomaly('witness')
-    const isProven = await showsOtherLog(ctx, witness, checkpoint)
+    const isProven = await showsOtherLog(ctx.entries.tiles, witness, checkpoint)
     const proof = isProven
       ? 'a checkpoint by our own key proves it'
       : 'it shows no checkpoint by our own key that proves it'
@@ -104,7 +105,7 @@ export async function recallOfWitness(
  * larger one, or another of its size.
  */
 async function showsOtherLog(
-  ctx: WitnessContext,
+  tiles: Pick<LogTileStore, 'readRoot'>,
   { url }: OutsideWitness,
   { origin, size, key }: StoredCheckpoint,
 ): Promise<boolean> {
@@ -115,7 +116,7 @@ async function showsOtherLog(
     const note = parseNote(text)
     const shown = parseCheckpoint(note.text)
     if (shown.origin !== origin || !verifyNote(note, key)) return false
-    return shown.size > size || !(await ctx.merkleLog.readRoot(shown.size)).equals(shown.root)
+    return shown.size > size || !(await tiles.readRoot(shown.size)).equals(shown.root)
   } catch {
     return false // nothing that could be read proves nothing
   }
@@ -138,7 +139,10 @@ async function submitCheckpoint(
   let theirSize: number | undefined
   for (let tries = 0; tries < 2; tries++) {
     const from = theirSize ?? Math.min(witness.lastSize, size)
-    const { status, text } = await postToWitness(witness, await formatRequest(ctx, from, checkpoint))
+    const { status, text } = await postToWitness(
+      witness,
+      await formatRequest(ctx.entries.tiles, from, checkpoint),
+    )
     if (status === 200) {
       await storeCosignature(ctx, witness, checkpoint, text)
       witness.lastSize = size
@@ -159,11 +163,11 @@ async function submitCheckpoint(
  * checkpoint, and the signed checkpoint.
  */
 async function formatRequest(
-  ctx: WitnessContext,
+  tiles: Pick<LogTileStore, 'find'>,
   from: number,
   { size, text, line }: StoredCheckpoint,
 ): Promise<string> {
-  const proof = await proveConsistency(ctx, from, size)
+  const proof = await proveConsistency(tiles, from, size)
   return `old ${from}\n${proof.map((hash) => `${hash.toString('base64')}\n`).join('')}\n${formatNote(text, [line])}`
 }
 
@@ -189,7 +193,7 @@ async function storeCosignature(
     if (at === undefined) continue
     if (at < madeAt || at * SECOND_MS > ctx.now() + MAX_SIGNED_AHEAD_MS)
       throw new Error(`its cosignature states the time ${at}: its clock is wrong`)
-    await ctx.merkleLog.cosignatures.insert({ size, vkey, line, at, rank: 0 })
+    await ctx.seals.cosignatures.insert({ size, vkey, line, at, rank: 0 })
     return
   }
   throw new Error('its answer has no cosignature by its key')

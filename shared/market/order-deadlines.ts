@@ -20,7 +20,7 @@ export async function enqueueDeadline(
   { due_at: dueAt }: Pick<OrderRecord, 'due_at'>,
 ): Promise<void> {
   if (dueAt === undefined) return
-  const delayMs = Math.max(0, dueAt * SECOND_MS + DEADLINE_SLACK_MS - ctx.databaseNow())
+  const delayMs = Math.max(0, dueAt * SECOND_MS + DEADLINE_SLACK_MS - ctx.database.now())
   await ctx.queues.enqueue('order-deadlines', { due_at: dueAt }, { debounceId: `due-${dueAt}`, delayMs })
 }
 
@@ -43,7 +43,7 @@ export async function enqueueOverdueDeadlines(ctx: Context): Promise<void> {
  */
 export async function actOnDeadline(ctx: Context, dueAt: number): Promise<void> {
   if (nowSeconds(ctx) < dueAt || !(await waitUntilServed(ctx, dueAt))) return
-  const isInOutage = (await ctx.outages.findOutage(dueAt * SECOND_MS)) !== undefined
+  const isInOutage = (await ctx.orders.outages.find(dueAt * SECOND_MS)) !== undefined
   const pages = pagesOf((after) => ctx.orders.listDue(dueAt, after, BATCH_ORDERS), BATCH_ORDERS)
   await tryEach(pages, async (due) => {
     if (isInOutage) for (const order of due) await extendForOutage(ctx, order)
@@ -76,9 +76,9 @@ async function tryEach<Item>(
 async function waitUntilServed(ctx: Context, dueAt: number): Promise<boolean> {
   const giveUpAt = performance.now() + 2 * DEADLINE_SLACK_MS
   for (;;) {
-    const untilMs = await ctx.outages.readServedUntil()
+    const untilMs = await ctx.orders.outages.readServedUntil()
     if (untilMs !== undefined && untilMs >= dueAt * SECOND_MS) return true
-    if (untilMs === undefined || ctx.databaseNow() - untilMs > OUTAGE_GAP_MS) return false
+    if (untilMs === undefined || ctx.database.now() - untilMs > OUTAGE_GAP_MS) return false
     if (performance.now() > giveUpAt) return false
     await sleep(POLL_MS)
   }
@@ -90,7 +90,7 @@ async function waitUntilServed(ctx: Context, dueAt: number): Promise<boolean> {
  * @throws the last failure, after all orders were tried; an outage of MongoDB at once
  */
 async function actOnAll(ctx: Context, due: readonly OrderRecord[]): Promise<void> {
-  const nowMs = ctx.databaseNow()
+  const nowMs = ctx.database.now()
   const updates = due.map((before) => ({ before, payouts: [], ...deadlineUpdate(before, nowMs) }))
   try {
     await ctx.database.transaction(async (session) => {
@@ -161,4 +161,4 @@ const findOutageOf = async (
   ctx: Context,
   { due_at: dueAt }: OrderRecord,
 ): Promise<OutageRecord | undefined> =>
-  dueAt === undefined ? undefined : ctx.outages.findOutage(dueAt * SECOND_MS)
+  dueAt === undefined ? undefined : ctx.orders.outages.find(dueAt * SECOND_MS)

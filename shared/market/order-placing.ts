@@ -57,7 +57,7 @@ export async function placeOrder(
     () => ctx.orders.listUnpaidSlots(buyerId),
     async (unpaid_slot) => {
       // Only with a free slot, and once: each invoice uses up an address.
-      const expiresAt = unixSeconds(ctx.databaseNow() + ctx.config.payByMs)
+      const expiresAt = unixSeconds(ctx.database.now() + ctx.config.payByMs)
       const asked = { agentId: buyerId, coin, priceUsdCents: offer.price_usd_cents, expiresAt }
       invoice ??= { ...(await prepareInvoice(ctx, asked)), order_id: orderId }
       const placed = {

@@ -134,9 +134,9 @@ export async function listOrders(
 
 /** Extends a deadline that passed during an outage of the API, which this request ends. */
 async function extendIfOverdue(ctx: Context, order: OrderRecord): Promise<OrderRecord> {
-  const nowMs = ctx.databaseNow()
+  const nowMs = ctx.database.now()
   if (order.due_at === undefined || order.due_at * SECOND_MS > nowMs) return order
-  await ctx.outages.recordRequest(nowMs)
+  await ctx.orders.outages.recordRequest(nowMs)
   return extendForOutage(ctx, order)
 }
 

@@ -6,6 +6,7 @@ import { pushing, indexMarks, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import type { Coin } from '../money/coin.ts'
 import { DEADLINE_OVERDUE_SECONDS } from './market-terms.ts'
+import { createOutageStore } from './outage-store.ts'
 import { orderFields, orderMarks, type OrderChange, type OrderRecord } from './order.ts'
 import { ORDER_STEPS, stepRule, type OrderStep } from './order-states.ts'
 
@@ -33,13 +34,14 @@ export const WAITING = {
 
 export type OrderStore = ReturnType<typeof createOrderStore>
 
-/** Creates the store of market orders. */
+/** Creates the store of market orders, and of the outages that their deadlines are moved past. */
 export function createOrderStore(connection: Connection) {
   const orders = recordsOf(connection.model<OrderRecord>('Order', orderSchema))
   // Mongoose does not check what is written by this: only changeOf() may make it.
   const raw = () => rawOf<OrderRecord>(orders.model)
   return {
     models: { orders: orders.model },
+    outages: createOutageStore(connection),
     /** @throws a duplicate-key error on `buyer_id` if another order of the buyer has its `unpaid_slot` */
     insert: (order: OrderRecord, session: Session) => orders.insert([order], session),
     find: (orderId: string, session?: Session) => orders.one({ _id: orderId }, { session }),

@@ -20,7 +20,7 @@ export function changeOrder<Known extends { order: OrderRecord }>(
   decide: (known: Known, nowMs: number) => OrderUpdate | undefined,
 ): Promise<OrderRecord> {
   return change({
-    now: () => ctx.databaseNow(),
+    now: () => ctx.database.now(),
     read,
     decide,
     async store(update, { order }) {

@@ -11,9 +11,7 @@ import { OUTAGE_GAP_MS, SERVED_NOTE_MS } from './market-terms.ts'
  * A process that could not record this for OUTAGE_GAP_MS stops recording, and begins again with the next
  * call: an outage ends when a request is served, not when the database is back.
  */
-export function recordAvailability(
-  ctx: Pick<Context, 'outages' | 'database' | 'databaseNow' | 'log'>,
-): () => void {
+export function recordAvailability(ctx: Pick<Context, 'orders' | 'database' | 'log'>): () => void {
   /** Set while records are made. */
   let timer: NodeJS.Timeout | undefined
   let isBeginning = false
@@ -24,7 +22,7 @@ export function recordAvailability(
   async function begin(): Promise<void> {
     isBeginning = true
     try {
-      await ctx.outages.recordRequest(ctx.databaseNow())
+      await ctx.orders.outages.recordRequest(ctx.database.now())
       lastRecordMs = performance.now()
       timer = setInterval(() => void beat(), SERVED_NOTE_MS).unref()
     } catch (error) {
@@ -38,7 +36,7 @@ export function recordAvailability(
   async function beat(): Promise<void> {
     let isUnbroken = performance.now() - lastRecordMs < OUTAGE_GAP_MS
     try {
-      if (await ctx.outages.moveMark(ctx.databaseNow())) lastRecordMs = performance.now()
+      if (await ctx.orders.outages.moveMark(ctx.database.now())) lastRecordMs = performance.now()
       else isUnbroken = false
     } catch (error) {
       logDefect(error)

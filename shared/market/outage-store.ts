@@ -25,8 +25,6 @@ export type OutageRecord = RecordOf<typeof outageFields>
 const markSchema = schemaOf<MarkRecord>('serving', markFields)
 const outageSchema = schemaOf<OutageRecord>('outages', outageFields)
 
-export type OutageStore = ReturnType<typeof createOutageStore>
-
 /** Creates the store of when the API served last, and of its outages. */
 export function createOutageStore(connection: Connection) {
   const marks = recordsOf(connection.model<MarkRecord>('ServingMark', markSchema))
@@ -58,7 +56,7 @@ export function createOutageStore(connection: Connection) {
       await marks.change({ _id: 'api', until_ms: untilMs }, { $set: { until_ms: nowMs } })
     },
     /** Finds the outage that covers a time; undefined if none does. */
-    async findOutage(timeMs: number): Promise<OutageRecord | undefined> {
+    async find(timeMs: number): Promise<OutageRecord | undefined> {
       // Outages do not overlap, so only the last one that began before the time can cover it.
       const last = await outages.one({ _id: { $lt: timeMs } }, { sort: { _id: -1 } })
       return last !== undefined && last.to_ms >= timeMs ? last : undefined

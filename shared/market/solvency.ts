@@ -94,7 +94,7 @@ export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof
   return () =>
     shareReads('', async () => {
       const sealed = await readSealed(ctx)
-      const nowMs = ctx.databaseNow()
+      const nowMs = ctx.database.now()
       if (held === undefined || Math.abs(nowMs - held.atMs) >= HELD_FOR_MS)
         held = { atMs: nowMs, sums: await sumMarketFlows(ctx) }
       const { atMs, sums } = held

@@ -68,7 +68,7 @@ export async function fillStocks(ctx: Context, driver: CoinDriver, asker?: Addre
   await runWalletRound(ctx, driver.coin, async () => {
     if (!(await driver.checkAgreement())) return
     const fill = () => fillPool(ctx, driver.addresses, asker, watch)
-    await ctx.serialize(`pool of ${driver.coin}`, () => withIndexFile(driver.addresses, fill))
+    await ctx.database.serialize(`pool of ${driver.coin}`, () => withIndexFile(driver.addresses, fill))
     await ctx.coins.noteTreasury(driver.coin, { treasury_address: await driver.addresses.treasury() })
   })
 }

@@ -39,7 +39,7 @@ export function createCoinMenu(ctx: Context): () => Promise<CoinMenu> {
     for (const coin of COINS) {
       const record = coins.find(({ _id }) => _id === coin)
       const rate = rates.find(({ _id }) => _id === coin)
-      if (rate !== undefined && isCoinReady(ctx, record) && isFresh(rate, ctx.databaseNow()))
+      if (rate !== undefined && isCoinReady(ctx, record) && isFresh(rate, ctx.database.now()))
         menu[coin] = rate
     }
     return menu

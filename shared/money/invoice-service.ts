@@ -18,7 +18,7 @@ const LEAST_SILENCE_MS = 60 * SECOND_MS
 
 /** Whether a worker that last reported at `reportedAt` (Unix seconds) counts as alive. */
 export function isAlive(ctx: Context, reportedAt: number): boolean {
-  const silenceMs = ctx.databaseNow() - reportedAt * SECOND_MS
+  const silenceMs = ctx.database.now() - reportedAt * SECOND_MS
   return silenceMs <= Math.max(LEAST_SILENCE_MS, SILENT_POLLS * ctx.config.paymentPollMs)
 }
 
@@ -136,7 +136,7 @@ export async function checkInvoice(ctx: Context, agentId: string, invoiceId: str
   const invoice = await ctx.invoices.find(invoiceId)
   if (invoice === undefined || invoice.agent_id !== agentId)
     throw new Refusal('no_such_invoice', 'You have no invoice with this id.', { field: 'invoice_id' })
-  const nowMs = ctx.databaseNow()
+  const nowMs = ctx.database.now()
   const coin = await ctx.coins.findCoin(invoice.coin)
   const isAsked = coin?.configured !== true || (await askForScan(ctx, invoice, nowMs))
   const money = await readMoney(ctx, invoice)

@@ -5,6 +5,7 @@ import { recordsOf } from '../platform/records.ts'
 import type { Coin } from './coin.ts'
 import { heldRaw, lineFields, OUTSIDE } from './journal.ts'
 import type { Account, AccountKind, Balances, JournalLine, LineIds } from './journal.ts'
+import { createReconciliationStore } from './reconciliation-store.ts'
 import { sumBy } from './sum-raw.ts'
 
 const journalSchema = schemaOf<JournalLine>('journal', lineFields)
@@ -24,7 +25,10 @@ export interface Flow {
   sum: bigint
 }
 
-/** Creates the store of the journal, the lines that move money between accounts. */
+/**
+ * Creates the store of the journal, the lines that move money between accounts, and of what each comparison of
+ * it with a chain has found.
+ */
 export function createJournalStore(connection: Connection) {
   const journal = recordsOf(connection.model<JournalLine>('JournalLine', journalSchema))
   /** Sums, for each account, the lines to it less those from it; `matchOf` chooses the lines of each side. */
@@ -39,6 +43,7 @@ export function createJournalStore(connection: Connection) {
   }
   return {
     models: { journal: journal.model },
+    reconciliations: createReconciliationStore(connection),
     /**
      * Writes moves, in the transaction that makes them.
      *

@@ -424,7 +424,7 @@ function freePayout(ctx: Context, payoutId: string, clearedOf: string[]): Promis
  */
 export async function explainTransfer(ctx: Context, coin: Coin, tx: string): Promise<boolean> {
   const transfer = await ctx.payouts.findTransferByTx(coin, tx)
-  const reconciliation = await ctx.reconciliations.last(coin)
+  const reconciliation = await ctx.journal.reconciliations.last(coin)
   if (transfer === undefined || reconciliation === undefined) return false
   const { _id } = reconciliation
   const data = { reconciliation_id: _id, step: 'explained', coin, transfer_id: transfer._id }
@@ -432,7 +432,7 @@ export async function explainTransfer(ctx: Context, coin: Coin, tx: string): Pro
   const entry: PendingEntry = { source, at: nowSeconds(ctx), kind: 'reconcile', data }
   return ctx.database.transaction(async (session) => {
     if (!(await ctx.payouts.setExplained(coin, tx, session))) return false
-    await ctx.reconciliations.addEntry(_id, entry, session)
+    await ctx.journal.reconciliations.addEntry(_id, entry, session)
     return true
   })
 }

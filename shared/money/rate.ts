@@ -15,7 +15,7 @@ export const isFresh = ({ at }: RateRecord, nowMs: number): boolean =>
 /** Reads the coin's stored rate. @returns undefined if there is none, or it is too old */
 export async function readFreshRate(ctx: Context, coin: Coin): Promise<RateRecord | undefined> {
   const rate = await ctx.coins.findRate(coin)
-  return rate !== undefined && isFresh(rate, ctx.databaseNow()) ? rate : undefined
+  return rate !== undefined && isFresh(rate, ctx.database.now()) ? rate : undefined
 }
 
 /** Reads the coin's stored rate. @throws Refusal `rate_unavailable` if there is none, or it is too old */

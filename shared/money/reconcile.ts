@@ -85,7 +85,7 @@ export async function reconcileCoin(
   _id: string = newId('reconciliation'),
 ): Promise<void> {
   const { coin } = driver
-  if ((await ctx.reconciliations.find(_id)) !== undefined) return
+  if ((await ctx.journal.reconciliations.find(_id)) !== undefined) return
   const ownTreasury = await driver.addresses.treasury()
   const known = (await ctx.coins.findCoin(coin))?.treasury_address
   if (ownTreasury !== (takeOver ?? known ?? ownTreasury))
@@ -105,7 +105,10 @@ export async function reconcileCoin(
   const treasury = { treasury_address: address, ...omitUndefined({ treasury_raw: totalRaw?.toString() }) }
   const result = { _id, coin, at, reason, ...found, held_payout_ids: held, treasury: address }
   await ctx.database.transaction(async (session) => {
-    await ctx.reconciliations.insert({ ...result, ...omitUndefined({ treasury_before: before }) }, session)
+    await ctx.journal.reconciliations.insert(
+      { ...result, ...omitUndefined({ treasury_before: before }) },
+      session,
+    )
     // Addresses that were made meanwhile, after another run of this job, stay: the insert fails then.
     await ctx.coins.retireFree(coin, session)
     await ctx.coins.noteTreasury(coin, treasury, session)
@@ -188,7 +191,8 @@ export type Explained =
  */
 export async function accountForSend(ctx: Context, coin: Coin, tx: string): Promise<Explained> {
   const send = (await ctx.payouts.listUnexplained(coin)).find((one) => one.tx === tx)
-  if (send === undefined || (await ctx.reconciliations.last(coin)) === undefined) return { kind: 'unknown' }
+  if (send === undefined || (await ctx.journal.reconciliations.last(coin)) === undefined)
+    return { kind: 'unknown' }
   const { payouts, orderIds } = await listUndecided(ctx, send)
   if (payouts.length + orderIds.length > 0)
     return { kind: 'undecided', payoutIds: payouts.map(({ _id }) => _id), orderIds }

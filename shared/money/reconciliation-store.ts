@@ -62,5 +62,3 @@ export function createReconciliationStore(connection: Connection) {
     },
   }
 }
-
-export type ReconciliationStore = ReturnType<typeof createReconciliationStore>

@@ -49,7 +49,7 @@ export async function recordPayment(ctx: Context, found: SeenPayment, by: Report
   if (found.amountRaw < dustThreshold(found.coin)) return undefined
   const [invoice] = await ctx.invoices.findByAddresses(found.coin, [found.addressIndex])
   if (invoice === undefined) return undefined
-  await ctx.serialize(serialKey(invoice.agent_id), () => recordAt(ctx, invoice, found, by))
+  await ctx.database.serialize(serialKey(invoice.agent_id), () => recordAt(ctx, invoice, found, by))
   return invoice._id
 }
 
@@ -241,7 +241,7 @@ export async function settleWaiting(ctx: Context, coin: Coin): Promise<void> {
   for (const payment of waiting) {
     try {
       const settle = () => settlePayment(ctx, payment, payment.confirmations, payment.by)
-      await ctx.serialize(serialKey(payment.agent_id), settle)
+      await ctx.database.serialize(serialKey(payment.agent_id), settle)
     } catch (error) {
       const level = isOutage(error) ? 'warn' : 'error'
       ctx.log[level]({ err: error, payment_id: payment._id }, 'a late payment could not be settled now')
@@ -309,21 +309,21 @@ const EXPIRE_BATCHES = 100
 export async function expireInvoices(ctx: Context, coin: Coin, roundAt: number): Promise<void> {
   const heldOpen = (await ctx.invoices.listUnderWay(coin)).filter(holdsOpen)
   const passedOver = new Set(heldOpen.map(({ invoice_id: id }) => id))
-  const scanAfter = unixSeconds(ctx.databaseNow() + LAPSED_LOOK_EVERY_MS)
+  const scanAfter = unixSeconds(ctx.database.now() + LAPSED_LOOK_EVERY_MS)
   const errors: unknown[] = []
   for (let batch = 0; batch < EXPIRE_BATCHES; batch++) {
     const listed = await ctx.invoices.listOverdue(coin, roundAt, EXPIRE_BATCH + passedOver.size)
     const unpayable = batch === 0 ? await ctx.invoices.listUnpayable(coin) : []
     const overdue = [...listed, ...unpayable].filter(({ _id }) => !passedOver.has(_id))
     const untouched = overdue.filter((invoice) => !needsTransaction(invoice)).map(({ _id }) => _id)
-    await ctx.invoices.expireUntouched(untouched, scanAfter, ctx.databaseNow())
+    await ctx.invoices.expireUntouched(untouched, scanAfter, ctx.database.now())
     for (const invoice of overdue.filter(needsTransaction)) {
       // Even if it fails, this call doesn't list it again.
       passedOver.add(invoice._id)
       try {
         const end = () => expire(ctx, invoice, scanAfter)
         const inTurn = () => purposeOf(ctx, invoice).inTurn(ctx, invoice.agent_id, end)
-        await ctx.serialize(serialKey(invoice.agent_id), inTurn)
+        await ctx.database.serialize(serialKey(invoice.agent_id), inTurn)
       } catch (error) {
         errors.push(error)
       }

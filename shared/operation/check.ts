@@ -193,7 +193,7 @@ async function findGaps(connection: Connection, session: ClientSession): Promise
 async function checkLog(ctx: Context): Promise<Fault[]> {
   const last = await ctx.seals.lastSigned()
   if (last?.log_root === undefined) return []
-  const tree = await readLogFromTiles(ctx, last.to_id)
+  const tree = await readLogFromTiles(ctx.entries.tiles, last.to_id)
   const root = tree?.root().toString('hex')
   if (root === last.log_root) return []
   return [
@@ -275,7 +275,7 @@ async function checkShares(ctx: Context): Promise<Fault[]> {
       counts.set(id, (counts.get(id) ?? 0) + nonces.split(' ').filter((nonce) => nonce !== '').length)
     const faults: Fault[] = []
     // The sweep deletes pages of orders whose time has long been over.
-    const keptSince = unixSeconds(ctx.databaseNow() - SHARE_PAGES_KEPT_MS)
+    const keptSince = unixSeconds(ctx.database.now() - SHARE_PAGES_KEPT_MS)
     const withPages = { $or: [{ share_pages: { $exists: true } }, { expires_at: { $gt: keptSince } }] }
     for await (const { _id, shares_accepted: accepted } of connection
       .collection<{ _id: string; shares_accepted: number }>('work_orders')

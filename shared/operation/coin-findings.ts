@@ -103,7 +103,7 @@ function checkCoin(coin: CoinRecord, now: number): Finding[] {
 /** Checks whether there is a fresh rate of the coin. @returns undefined if there is */
 async function checkRate(ctx: Context, coin: Coin): Promise<Finding | undefined> {
   const rate = await ctx.coins.findRate(coin)
-  if (rate !== undefined && isFresh(rate, ctx.databaseNow())) return undefined
+  if (rate !== undefined && isFresh(rate, ctx.database.now())) return undefined
   return {
     kind: 'rate_stale',
     about: coin,

@@ -40,7 +40,7 @@ export function keepHeartbeat(
   let stored: { atMs: number; aheadMs: number; said: string } | undefined
   const renewIfDue = async (): Promise<void> => {
     if (!ctx.database.isReady()) return
-    const aheadMs = Math.round(Date.now() - ctx.database.now())
+    const aheadMs = Math.round(ctx.now() - ctx.database.now())
     const nowMs = performance.now()
     const changing = readChanging(ctx)
     const said = JSON.stringify(changing)

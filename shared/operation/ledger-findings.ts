@@ -8,7 +8,7 @@ import { shorten, isRedisReady } from './queue-findings.ts'
 
 type LedgerFindingsContext = Pick<
   Context,
-  'config' | 'database' | 'queues' | 'entries' | 'seals' | 'merkleLog' | 'operation' | 'now'
+  'config' | 'database' | 'queues' | 'entries' | 'seals' | 'operation' | 'now'
 >
 
 /** Making and signing a seal takes seconds; a worker that died is replaced within a minute. */
@@ -130,7 +130,7 @@ async function findUnwitnessed(ctx: LedgerFindingsContext): Promise<Finding | un
   if (quorum === 0) return undefined
   const vkeys = witnesses.map(({ key }) => formatVkey(key))
   const findCosigned = (size: number): Promise<ReadonlySet<string>> =>
-    ctx.merkleLog.cosignatures.findCosigned(size, vkeys)
+    ctx.seals.cosignatures.findCosigned(size, vkeys)
   // Each new seal has its own time to be cosigned, and the one before isn't offered any more.
   const askedBefore = unixSeconds(ctx.now()) - COSIGN_SLACK_SECONDS
   const [due, last] = await Promise.all([

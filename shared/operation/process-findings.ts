@@ -5,7 +5,7 @@ import type { ProcessRecord } from '../platform/process-store.ts'
 import { findDifferentSettings, findTwoNetworks } from './agreement.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 
-type ProcessFindingsContext = Pick<Context, 'operation' | 'databaseNow'>
+type ProcessFindingsContext = Pick<Context, 'database' | 'operation'>
 
 /** NTP keeps a clock closer than this, and so small a difference does no harm to a seal or a job. */
 const CLOCK_SLACK_MS = 10 * SECOND_MS

@@ -9,10 +9,7 @@ import { messageOf } from '../platform/errors.ts'
 import { nowSeconds, unixSeconds } from '../platform/time.ts'
 import { formatGap } from './finding.ts'
 
-type PromoteContext = Pick<
-  Context,
-  'config' | 'database' | 'coins' | 'journal' | 'seals' | 'now' | 'databaseNow'
->
+type PromoteContext = Pick<Context, 'config' | 'database' | 'coins' | 'journal' | 'seals' | 'now'>
 
 /** How old a comparison by the copy's workers may be to count. */
 const COMPARED_SECONDS = 120

@@ -6,7 +6,7 @@ import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 
 type ServiceFindingsContext = Pick<
   Context,
-  'config' | 'database' | 'posts' | 'orders' | 'reports' | 'operation' | 'now' | 'databaseNow'
+  'config' | 'database' | 'posts' | 'orders' | 'reports' | 'operation' | 'now'
 >
 
 const BACKUP_LATE_SECONDS = (26 * HOUR_MS) / SECOND_MS

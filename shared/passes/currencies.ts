@@ -16,7 +16,7 @@ import { isoTime } from '../platform/time.ts'
 import { isFreePeriod, priceCentsPerDay, usdFromCents } from './pass.ts'
 import { coreHoursPerDay, SOLVERS } from './solvers.ts'
 
-type CurrenciesContext = Pick<Context, 'config' | 'agents' | 'databaseNow'>
+type CurrenciesContext = Pick<Context, 'config' | 'database' | 'agents'>
 
 export const CURRENCIES = [...COINS, 'pow'] as const
 export type Currency = (typeof CURRENCIES)[number]
@@ -91,7 +91,7 @@ type Menu = z.input<typeof currencyMenuView>
  * @throws Refusal `unavailable` if the database's time is unknown
  */
 export async function readCurrencies(ctx: CurrenciesContext, agentId: string | undefined, coins: CoinMenu) {
-  const nowMs = ctx.databaseNow()
+  const nowMs = ctx.database.now()
   const { freeUntilMs } = ctx.config
   const isFree = isFreePeriod(freeUntilMs, nowMs)
   const payingReferrals =

@@ -58,7 +58,7 @@ export async function buyDays(
   days: number,
 ): Promise<Purchase> {
   const { freeUntilMs } = ctx.config
-  if (freeUntilMs !== undefined && isFreePeriod(freeUntilMs, ctx.databaseNow()))
+  if (freeUntilMs !== undefined && isFreePeriod(freeUntilMs, ctx.database.now()))
     return { kind: 'free', ...(await creditFreeDays(ctx, agentId, days, freeUntilMs)) }
   if (currency === 'pow') return { kind: 'work', order: await orderWork(ctx, agentId, days) }
   return { kind: 'coin', ...(await requestPassInvoice(ctx, agentId, currency, days)) }
@@ -78,13 +78,13 @@ export function requestPassInvoice(
   coin: Coin,
   days: number,
 ): Promise<RequestedInvoice> {
-  return ctx.serialize(`invoice ${agentId} ${coin}`, async () => {
+  return ctx.database.serialize(`invoice ${agentId} ${coin}`, async () => {
     const open = await keepOpenOrClose(ctx, agentId, coin)
     if (open !== undefined) return showOpenInvoice(ctx, open, days)
     const agent = await ctx.agents.find(agentId)
     if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
     const priceUsdCents = priceCentsPerDay(agent.referrals.paying, false) * days
-    const expiresAt = unixSeconds(ctx.databaseNow() + ctx.config.invoiceTtlMs)
+    const expiresAt = unixSeconds(ctx.database.now() + ctx.config.invoiceTtlMs)
     const invoice = await prepareInvoice(ctx, { agentId, coin, priceUsdCents, expiresAt })
     try {
       return {
@@ -116,7 +116,7 @@ async function keepOpenOrClose(
 ): Promise<InvoiceRecord | undefined> {
   const open = await ctx.invoices.findOpen(agentId, coin)
   if (open === undefined) return undefined
-  const isPayable = open.foreign !== true && open.expires_at > unixSeconds(ctx.databaseNow())
+  const isPayable = open.foreign !== true && open.expires_at > unixSeconds(ctx.database.now())
   if (isPayable) return open
   await ctx.invoices.close(open._id)
   return undefined
@@ -210,7 +210,7 @@ export const passPurpose: Purpose = {
     if (price === undefined) return undefined
     const cause = {
       source: payment._id,
-      at: unixSeconds(ctx.databaseNow()),
+      at: unixSeconds(ctx.database.now()),
       amountRaw: BigInt(payment.amount_raw),
       priceRaw: price.raw,
     }
@@ -232,7 +232,7 @@ export const passPurpose: Purpose = {
   async expired(ctx, invoice, session) {
     const source = `${invoice._id}/lapse`
     const lapsed = { ...requirePassInvoice(invoice), lapsed: true }
-    const cause = { source, at: unixSeconds(ctx.databaseNow()) }
+    const cause = { source, at: unixSeconds(ctx.database.now()) }
     return spendAndCredit(ctx, lapsed, cause, { source, record: { invoice_id: invoice._id } }, session)
   },
 }
@@ -255,7 +255,7 @@ async function takeBackPayment(
   const source = `${payment._id}/undone`
   const { lostDays, fields, lines } = computeMoneyTakenBack(invoice, payment, {
     source,
-    at: unixSeconds(ctx.databaseNow()),
+    at: unixSeconds(ctx.database.now()),
   })
   if (lostDays === 0) return { fields, lines }
   const record = { payment_id: payment._id, invoice_id: invoice._id }

@@ -9,7 +9,7 @@ import type { PendingEntry } from '../ledger/pending.ts'
 import { isoTime, unixSeconds } from '../platform/time.ts'
 import { endAfterFreeDays, endAfterPaidDays, endAfterTakenBackDays } from './pass.ts'
 
-type PassContext = Pick<Context, 'agents' | 'serialize' | 'databaseNow'>
+type PassContext = Pick<Context, 'database' | 'agents'>
 
 /**
  * Credits free days to an agent's pass, up to the end of the free period. The new end is stored with its ledger
@@ -22,7 +22,7 @@ type PassContext = Pick<Context, 'agents' | 'serialize' | 'databaseNow'>
 export function creditFreeDays(ctx: PassContext, agentId: string, days: number, freeUntilMs: number) {
   const credit = { source: `${agentId}/pass/${newStepId()}`, means: 'free', record: {} } as const
   return change({
-    now: () => ctx.databaseNow(),
+    now: () => ctx.database.now(),
     async read() {
       const agent = await ctx.agents.find(agentId)
       if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
@@ -81,7 +81,7 @@ export async function creditDays(
   credit: Credit,
   session: Session,
 ): Promise<PendingEntry> {
-  const nowMs = ctx.databaseNow()
+  const nowMs = ctx.database.now()
   const untilMs = endAfterPaidDays(agent.pass_until_ms, nowMs, days)
   await ctx.agents.movePassEnd(agent._id, agent.pass_until_ms, untilMs, [], session)
   return creditEntry(agent._id, credit, days, nowMs, untilMs)
@@ -103,7 +103,7 @@ export async function takeBackDays(
   session: Session,
 ): Promise<PendingEntry> {
   const agent = await ctx.agents.find(agentId, session)
-  const nowMs = ctx.databaseNow()
+  const nowMs = ctx.database.now()
   const decision = endAfterTakenBackDays(agent?.pass_until_ms, nowMs, days)
   if (decision.kind === 'used_up')
     throw new Refusal(
@@ -123,7 +123,7 @@ export async function takeBackDays(
 export async function serializeByReferrer<T>(ctx: PassContext, agentId: string, transact: () => Promise<T>) {
   const agent = await ctx.agents.find(agentId)
   const mayCountForReferrer = agent?.ref !== undefined && agent.first_paid_at === undefined
-  return mayCountForReferrer ? ctx.serialize(`referrer ${agent.ref}`, transact) : transact()
+  return mayCountForReferrer ? ctx.database.serialize(`referrer ${agent.ref}`, transact) : transact()
 }
 
 /**

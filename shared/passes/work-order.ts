@@ -8,7 +8,7 @@ import { insertInSlot } from '../platform/slots.ts'
 import { DAY_MS, unixSeconds } from '../platform/time.ts'
 import { workOrderTtlDays, type WorkOrderRecord } from './work.ts'
 
-type WorkOrderContext = Pick<Context, 'config' | 'agents' | 'work' | 'serialize' | 'now' | 'databaseNow'>
+type WorkOrderContext = Pick<Context, 'config' | 'database' | 'agents' | 'work' | 'now'>
 
 /**
  * Makes and stores a work order for `days` days. It keeps the difficulty and the shares per day that the
@@ -23,7 +23,7 @@ export async function orderWork(
   days: number,
 ): Promise<WorkOrderRecord> {
   await spendAllowance(ctx, agentId, 'changes')
-  const nowMs = ctx.databaseNow()
+  const nowMs = ctx.database.now()
   const { shareBits, sharesPerDay } = ctx.config
   const order: WorkOrderRecord = {
     _id: newId('work_order'),

@@ -34,10 +34,7 @@ import {
   type WorkOrderRecord,
 } from './work.ts'
 
-type WorkContext = Pick<
-  Context,
-  'database' | 'queues' | 'agents' | 'work' | 'serialize' | 'now' | 'databaseNow'
->
+type WorkContext = Pick<Context, 'database' | 'queues' | 'agents' | 'work' | 'now'>
 
 /**
  * How long a verified batch is kept so that a slow request still finds its result; the shares are kept for
@@ -83,7 +80,7 @@ export async function submitShares(
   const order = await ctx.work.findOrder(orderId)
   if (order === undefined || order.agent_id !== agentId)
     throw new Refusal('no_such_work_order', 'You have no work order with this id.', { field: 'order_id' })
-  const status = workStatusAt(order, unixSeconds(ctx.databaseNow()))
+  const status = workStatusAt(order, unixSeconds(ctx.database.now()))
   const sent = partitionNonces(values)
   const decision = takesShares(status)
     ? decideShares(sent, await verifyInSlices(order, sent.nonces))
@@ -225,7 +222,7 @@ async function verifyTogether(
   batchIds: readonly string[],
 ): Promise<void[]> {
   await change({
-    now: () => ctx.databaseNow(),
+    now: () => ctx.database.now(),
     read: () => readWaiting(ctx, cache, batchIds),
     decide: (waiting, nowMs) => ({
       verifications: waiting.map(({ order, batches, shares, counted }) =>

@@ -7,6 +7,7 @@ import { Refusal } from './errors.ts'
 import type { Log } from './log.ts'
 import { StartError } from './process.ts'
 import { throwIfOver } from './scope.ts'
+import { createSerializer, type Serialize } from './serializer.ts'
 import { inSpan } from './tracing.ts'
 
 /** A client session inside a transaction; absent if one write stands alone. */
@@ -56,9 +57,12 @@ export const within = (session: Session | undefined): { session?: Session } =>
 
 export interface Database {
   readonly connection: Connection
-  /** True once the first connection stands and every index exists: before that nothing is unique. */
+  /**
+   * True from when the first connection stands and every index exists (before that nothing is unique) until it
+   * is closed.
+   */
   isReady(): boolean
-  /** Resolves when isReady() does. */
+  /** Resolves when isReady() becomes true. */
   whenReady(): Promise<void>
   /**
    * Runs `work` in one transaction (snapshot, majority) and returns its result; in the session `own` if that
@@ -68,6 +72,8 @@ export interface Database {
    * @throws what `work` throws; Refusal `unavailable` if it is tried in vain for too long
    */
   transaction<T>(work: (session: Session) => Promise<T>, own?: Session): Promise<T>
+  /** Keeps transactions of this process from conflicting; each use prefixes its keys by a word of its own. */
+  readonly serialize: Serialize
   /** Opens a session; the caller ends it. */
   openSession(): Session
   /**
@@ -107,6 +113,11 @@ export interface SetMember {
 export interface DatabaseOptions {
   url: string
   log: Log
+  /**
+   * The machine's clock, in milliseconds since the epoch. If a test puts the present somewhere else, the
+   * database's goes with it.
+   */
+  now(): number
   /** Creates every index, and whatever else must exist; called once after the first connection. */
   prepare(connection: Connection): Promise<void>
   /** Longest wait for a server and for a connection to it; workers wait longer than the API. */
@@ -202,7 +213,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 
   return {
     connection,
-    isReady: () => ready,
+    isReady: () => ready && !closed,
     whenReady: () => becomeReady,
     transaction(work, own) {
       const deadlineMs = performance.now() + transactionMs
@@ -218,9 +229,10 @@ export function openDatabase(options: DatabaseOptions): Database {
       }
       return inSpan('commit', () => (own === undefined ? connection.getClient().withSession(run) : run(own)))
     },
+    serialize: createSerializer(),
     openSession: () => connection.getClient().startSession(),
     inOrder: (work) => connection.getClient().withSession({ causalConsistency: true }, work),
-    now: () => clock.now(),
+    now: () => clock.now() + options.now() - Date.now(),
     async freeDiskBytes() {
       const { fsTotalSize: total, fsUsedSize: used } = await connection
         .getClient()

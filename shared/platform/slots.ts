@@ -1,6 +1,5 @@
 import { change } from './change.ts'
-import { orOvertaken } from './database.ts'
-import type { Serialize } from './serializer.ts'
+import { orOvertaken, type Database } from './database.ts'
 
 /**
  * Stores a record in a free slot of its owner, who may have `slots` such records at once, and returns what
@@ -13,15 +12,15 @@ import type { Serialize } from './serializer.ts'
  * @throws that error
  */
 export function insertInSlot<Stored>(
-  ctx: { readonly serialize: Serialize; databaseNow(): number },
+  ctx: { readonly database: Pick<Database, 'serialize' | 'now'> },
   of: { owner: string; ownerField: string; slots: number },
   listUsed: () => Promise<readonly number[]>,
   insert: (slot: number) => Promise<Stored>,
   refuse: () => Error,
 ): Promise<Stored> {
-  return ctx.serialize(`slot ${of.ownerField} ${of.owner}`, () =>
+  return ctx.database.serialize(`slot ${of.ownerField} ${of.owner}`, () =>
     change({
-      now: () => ctx.databaseNow(),
+      now: () => ctx.database.now(),
       read: listUsed,
       decide(used) {
         const free = Array.from({ length: of.slots }, (_, slot) => slot).filter(

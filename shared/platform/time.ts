@@ -9,7 +9,8 @@ export function unixSeconds(timeMs: number): number {
 }
 
 /** Now by the database's clock, in Unix seconds. @throws Refusal `unavailable` if that isn't known */
-export const nowSeconds = (ctx: { databaseNow(): number }): number => unixSeconds(ctx.databaseNow())
+export const nowSeconds = (ctx: { readonly database: { now(): number } }): number =>
+  unixSeconds(ctx.database.now())
 
 /**
  * Writes milliseconds since the epoch as ISO 8601 in UTC with its offset, `+00:00`: the wire form of

@@ -26,7 +26,7 @@ traceSchema.index({ entry: 1 }, only({ entry: some }))
 
 /**
  * Creates the store of traces, which is empty unless traces are on. Nothing depends on a trace, so the
- * primary alone acknowledges these writes.
+ * primary alone acknowledges these writes. On one connection it may be created again and again.
  */
 export function createTraceStore(connection: Connection) {
   const traces = connection.model('Trace', traceSchema)
@@ -61,5 +61,3 @@ export function createTraceStore(connection: Connection) {
         .toArray(),
   }
 }
-
-export type TraceStore = ReturnType<typeof createTraceStore>

@@ -9,7 +9,7 @@ import { listen } from '../../shared/platform/listen.ts'
 import { describeLimits } from '../../shared/about/limits-page.ts'
 import { announcementPayload } from '../../shared/announcements/announcement.ts'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext } from '../../shared/context.ts'
+import { closeContext, openContext } from '../../shared/context.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import type { JsonValue } from '../../shared/crypto/canonical-json.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../../shared/platform/errors.ts'
@@ -485,7 +485,7 @@ describe('what the service says about itself', () => {
       expect([stats.status, stats.headers.get('retry-after')]).toEqual([503, '2'])
     } finally {
       await server.close()
-      await ctx.close()
+      await closeContext(ctx)
     }
   })
 })

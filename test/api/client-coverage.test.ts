@@ -7,7 +7,7 @@ import { createClient, type Client } from '../../client/client.ts'
 import { TYPE_FILES, type Document } from '../../scripts/docs/client-types.ts'
 import { describeApi } from '../../api/openapi/document.ts'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { API_BASE } from '../../shared/platform/limits.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { sendJson, startBrokenPeer } from '../support/broken-peer.ts'
@@ -151,7 +151,7 @@ beforeAll(async () => {
   }
   await peer.close()
 })
-afterAll(() => ctx.close())
+afterAll(() => closeContext(ctx))
 
 /** What a request to a route looks like, its parameters filled in. */
 function requestOf(route: Route): string {

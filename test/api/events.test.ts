@@ -273,7 +273,7 @@ describe('events', () => {
     for (let nth = 0; nth < 2; nth++) await send(other, agent)
     await read(agent, '?after=0')
     for (const [, expires = 0] of await expiries())
-      expect(Math.abs(expires - market.ctx.databaseNow() - Number(days) * DAY_MS)).toBeLessThan(MINUTE_MS)
+      expect(Math.abs(expires - market.ctx.database.now() - Number(days) * DAY_MS)).toBeLessThan(MINUTE_MS)
     // What is too many is looked for after each 500 events.
     const last = Number(count) + 500
     await heads?.updateOne({ _id: agent.id }, { $set: { seq: last - 1 } })

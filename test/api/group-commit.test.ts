@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { createStandingReader } from '../../shared/about/standing-service.ts'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
@@ -69,7 +70,7 @@ describe('one bad record among many at once', () => {
   it('is the only message that fails', async () => {
     const answers = await sendTogether('/dm', (box) => ({ to: agent.id, box }))
     expectThreeBad(answers, 201)
-    expect((await service.ctx.about.standings.read(agent.id))?.belongings.unread).toBe(TOGETHER - 3)
+    expect((await createStandingReader(service.ctx)(agent.id)).unreadMessages).toBe(TOGETHER - 3)
   })
 
   it('is the only claim that fails, and the only one that its author is not counted for', async () => {
@@ -206,7 +207,7 @@ describe('a group under way when its process is killed', () => {
     for (const one of running) one.kill('SIGKILL')
     await Promise.all(running.map(({ ended }) => ended))
     await leaveDatabase(ctx.database.connection)
-    await ctx.close()
+    await closeContext(ctx)
     await servers?.stop()
   })
 

@@ -42,6 +42,7 @@ import { countStored, listPending } from '../support/stored.ts'
 import { checkNanoInvoice, fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { withSigning } from '../support/signing.ts'
+import { closeContext } from '../../shared/context.ts'
 
 const MINUTE = 60_000
 const HOUR = 3_600_000
@@ -140,7 +141,7 @@ async function openAnotherWorker() {
   await base.database.whenReady()
   const nano =
     openNanoGateway(config.nano, venue.ctx.log, NODE_TIMEOUT_MS) ?? expect.fail('the venue names no node')
-  return { ctx: { ...base, nano }, ...watch, close: () => base.close() }
+  return { ctx: { ...base, nano }, ...watch, close: () => closeContext(base) }
 }
 
 type Blocks = Record<string, Record<string, unknown>>

@@ -11,7 +11,7 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findFreePort } from '../../scripts/embedded/ports.ts'
 import { isStoredToken, newToken, toStoredToken, tokenKey } from '../../shared/agents/token.ts'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext } from '../../shared/context.ts'
+import { closeContext, openContext } from '../../shared/context.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { requireKeys } from '../../shared/operation/require-keys.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
@@ -286,7 +286,7 @@ describe('what the network was given to keep', () => {
     } finally {
       redis.disconnect()
       await leaveDatabase(ctx.database.connection)
-      await ctx.close()
+      await closeContext(ctx)
     }
   })
 })

@@ -160,7 +160,7 @@ describe('the log over the API', () => {
   })
 
   it('gives out no tile that does not lead to the signed root', async () => {
-    const { tiles } = service.ctx.merkleLog.models
+    const { tiles } = service.ctx.entries.tiles.models
     const whole = (await fetchBytes('tile/0/000')).bytes
     for (const [place, routes] of [
       ['0/0', ['tile/0/000', 'tile/0/000.p/7']],

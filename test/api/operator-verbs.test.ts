@@ -16,7 +16,7 @@ import { openGate } from '../harness/testbed/gate.ts'
 import { startPool, type Pool } from '../../workers/pool.ts'
 import { decideDispute } from '../../shared/market/dispute-service.ts'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext } from '../../shared/context.ts'
+import { closeContext, openContext } from '../../shared/context.ts'
 import { keepHeartbeat } from '../../shared/operation/heartbeat.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
@@ -95,7 +95,7 @@ async function openSigner(): Promise<{ start(): void; stop(): Promise<void> }> {
     },
     async stop() {
       await pool?.close()
-      await ctx.close()
+      await closeContext(ctx)
     },
   }
 }
@@ -783,7 +783,7 @@ describe('npm run operator', () => {
         const leave = keepHeartbeat(ctx, 'api')
         return async () => {
           await leave()
-          await ctx.close()
+          await closeContext(ctx)
         }
       }
       const look = async (kind: string) =>

@@ -12,7 +12,7 @@ import { openGate } from '../harness/testbed/gate.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../../shared/platform/errors.ts'
 import { readBuild } from '../../shared/platform/build.ts'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { startMetricsServer, watchHealth, type MetricsServer } from '../../shared/platform/health.ts'
 import { MAX_WATCHERS } from '../../shared/platform/limit-connections.ts'
 import { createLog } from '../../shared/platform/log.ts'
@@ -79,7 +79,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await operator.close()
-  await ctx.close()
+  await closeContext(ctx)
   await service.stop()
 })
 
@@ -640,7 +640,7 @@ describe('a look at what is not fine', () => {
       expect(asked).toBe(1)
     } finally {
       mongo.cut()
-      await own.close()
+      await closeContext(own)
       await mongo.close()
       api.close()
     }
@@ -829,7 +829,7 @@ describe('what is not ready', () => {
     expect(series.get('agent_network_collector_up{collector="ledger"}')).toBe(1)
     expect([...series.keys()].filter((name) => name.startsWith('agent_network_queue_'))).toEqual([])
     await failing.close()
-    await Promise.all([noRedis.close(), noMongo.close()])
+    await Promise.all([closeContext(noRedis), closeContext(noMongo)])
   })
 })
 
@@ -946,7 +946,7 @@ describe('Bull Board that was first looked at in the middle of an outage of Redi
       await waitFor('the board', async () => ((await look()).status === 200 ? true : undefined), LIMIT)
     } finally {
       await second.close()
-      await cutOff.close()
+      await closeContext(cutOff)
       await gate.close()
     }
   })

@@ -4,7 +4,7 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import { runOperator } from '../../scripts/operator/run.ts'
 import { openGate, type Gate } from '../harness/testbed/gate.ts'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext } from '../../shared/context.ts'
+import { closeContext, openContext } from '../../shared/context.ts'
 import { REQUEST_TIMEOUT_MS } from '../../shared/platform/limits.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import type { QueueName } from '../../shared/platform/queues.ts'
@@ -108,7 +108,7 @@ async function serve(queues: readonly QueueName[]): Promise<() => Promise<void>>
   const pool = startPool(withSigning(ctx), queues)
   return async () => {
     await pool.close()
-    await ctx.close()
+    await closeContext(ctx)
   }
 }
 
@@ -455,7 +455,7 @@ describe('an API that is told to stop', LONG, () => {
       expect(await api.ended).toBe(0)
       // Those that linger to the end are cut, and it says so.
       expect(api.logged()).not.toContain('connections were cut')
-      await context.close()
+      await closeContext(context)
     },
   )
 })

@@ -182,19 +182,19 @@ describe('what an agent leaves behind', () => {
 
   // holds: contract.retention.ip_addresses, rules.errors.internal
   it('stands in no error that is logged: a defect tells its own story alone', async () => {
-    const { standings } = service.ctx.about
-    const read = standings.read
+    const { events } = service.ctx
+    const read = events.readProgress
     try {
       // A real defect under a real route: the store throws what no route expects.
-      standings.read = () => Promise.reject(new RangeError('surely a defect'))
+      events.readProgress = () => Promise.reject(new RangeError('surely a defect'))
       const { token } = await registerFrom()
-      expect(await callFrom('GET', '/me', { token })).toMatchObject({
+      expect(await callFrom('GET', '/events', { token })).toMatchObject({
         ok: false,
         error: 'internal',
         message: expect.not.stringContaining('defect'),
       })
     } finally {
-      standings.read = read
+      events.readProgress = read
     }
     const line = service
       .logged()

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { solvePuzzle } from '../../client/puzzle-solver.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import { isShare } from '../../shared/crypto/pow.ts'
-import { readStanding } from '../../shared/about/standing.ts'
+import { createStandingReader } from '../../shared/about/standing-service.ts'
 import { FULL } from '../support/full.ts'
 import { countStored, listPending } from '../support/stored.ts'
 import {
@@ -306,7 +306,7 @@ describe('a referrer', () => {
     const referrer = await service.register()
     await setBanned(service.ctx, referrer.id, true)
     const referred = await service.register({ ref: referrer.id })
-    expect((await readStanding(service.ctx, referrer.id)).referrals).toMatchObject({
+    expect((await createStandingReader(service.ctx)(referrer.id)).referrals).toMatchObject({
       registered: 1,
       paying: 0,
     })

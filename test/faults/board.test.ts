@@ -17,6 +17,7 @@ import { startPool, type Pool } from '../../workers/pool.ts'
 import { openWorkerContext, type WorkerContext } from '../../workers/worker-context.ts'
 import { PATIENT } from '../support/servers.ts'
 import { startService, type TestService } from '../support/service.ts'
+import { closeContext } from '../../shared/context.ts'
 
 /** What README shows; made anew with UPDATE_SCREENSHOT=1. */
 const SCREENSHOT = path.resolve(import.meta.dirname, '../../workers/operator/board.png')
@@ -70,7 +71,7 @@ afterAll(async () => {
   await browser?.close()
   await operator?.close()
   await pool?.close()
-  await ctx?.close()
+  if (ctx !== undefined) await closeContext(ctx)
   await service?.stop()
   fs.rmSync(folder, { recursive: true })
 })

@@ -3,7 +3,7 @@ import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { afterEach, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import type { Context } from '../../shared/context.ts'
+import { closeContext, type Context } from '../../shared/context.ts'
 import { newId, newStepId } from '../../shared/platform/ids.ts'
 import { jobOptions, queuePrefix } from '../../shared/platform/queues.ts'
 import { openWorkerContext } from '../support/ledger.ts'
@@ -49,7 +49,7 @@ async function openNetwork(): Promise<Network> {
     ...{ REGISTER_BITS: '4', SHARE_BITS: '2', SHARES_PER_DAY: '1', FREE_UNTIL: 'none' },
   }
   const ctx = await openWorkerContext(env)
-  cleanUp.push(() => ctx.close())
+  cleanUp.push(() => closeContext(ctx))
   const api = await startApiProcess(env)
   cleanUp.push(() => api.stop())
   const call: Network['call'] = (method, path, options) => callService(api.url, method, path, options)

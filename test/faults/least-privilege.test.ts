@@ -9,7 +9,7 @@ import { HOST_USERS, WRITERS, type HostUser } from '../../scripts/embedded/acces
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { announce } from '../../shared/announcements/announcement-service.ts'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { QUEUE_NAMES, queuePrefix, type QueueName } from '../../shared/platform/queues.ts'
@@ -60,12 +60,16 @@ beforeAll(async () => {
     databaseTimeoutMs: 30_000,
   })
   await Promise.all([workers.database.whenReady(), operator.database.whenReady()])
-  await workers.close()
+  await closeContext(workers)
   service = await starting
   alice = await service.registerWithPass({ handle: 'alice' })
 })
 afterAll(async () => {
-  await Promise.all([service.stop(), operator.close(), ...[...clients.values()].map((one) => one.close())])
+  await Promise.all([
+    service.stop(),
+    closeContext(operator),
+    ...[...clients.values()].map((one) => one.close()),
+  ])
   await servers.stop()
 })
 

@@ -33,6 +33,7 @@ import {
 } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
+import { closeContext } from '../../shared/context.ts'
 
 const run = promisify(execFile)
 const ORIGIN = 'agents.example/ledger'
@@ -131,7 +132,7 @@ describe("other people's witnesses", () => {
     }
     const settings = witnesses.map(({ key, url }) => `${formatVkey(key)}@${url}`)
     ctx = await openWorkerContext({ ...ledger.env, WITNESSES: settings.join() })
-    closing.push(() => ctx.close())
+    closing.push(() => closeContext(ctx))
   }, 300_000)
   afterAll(async () => {
     for (const close of closing.toReversed()) await close()
@@ -146,7 +147,7 @@ describe("other people's witnesses", () => {
       await requestCosignatures(ctx, ctx.signing.witnesses)
       const ms = performance.now() - from
       const { checkpoint } = await readCheckpoint(ctx)
-      const note = parseNote(await formatCosignedNote(ctx, checkpoint))
+      const note = parseNote(await formatCosignedNote(ctx.seals, checkpoint))
       for (const { program, key } of witnesses) {
         const line = note.signatures.find(({ name }) => name === key.name)
         expect(line && verifyCosignature(note.text, line, key), program).toBeGreaterThan(1_700_000_000)
@@ -185,8 +186,8 @@ describe("other people's witnesses", () => {
     await ledger.write(1)
     await ledger.seal()
     await requestCosignatures(ctx, ctx.signing.witnesses)
-    expect(
-      (await ctx.merkleLog.cosignatures.listLines((await readCheckpoint(ctx)).checkpoint.size)).length,
-    ).toBe(2)
+    expect((await ctx.seals.cosignatures.listLines((await readCheckpoint(ctx)).checkpoint.size)).length).toBe(
+      2,
+    )
   })
 })

@@ -403,7 +403,7 @@ describe('another wallet that is taken over', () => {
     await reconcileMonero(ctx)
     await watchMonero(ctx)
     expect(await venue.check(invoice)).toMatchObject({ status: 'awaiting_payment', payments: [] })
-    const { stray } = (await venue.ctx.reconciliations.last('xmr')) ?? {}
+    const { stray } = (await venue.ctx.journal.reconciliations.last('xmr')) ?? {}
     expect(stray).toContainEqual({
       address: addresses[0]?.address,
       address_index: index,

@@ -375,7 +375,10 @@ describe('a transaction under way', () => {
     await reconcileMonero(venue.ctx)
     expect([(await coin())?.halted, await stateOf(owed)]).toEqual([undefined, 'owed'])
     expect((await venue.ctx.payouts.findTransfer(before._id))?.state).toBe('replaced')
-    expect(await venue.ctx.reconciliations.last('xmr')).toMatchObject({ sends: [], held_payout_ids: [] })
+    expect(await venue.ctx.journal.reconciliations.last('xmr')).toMatchObject({
+      sends: [],
+      held_payout_ids: [],
+    })
     await send()
     await confirmPayouts(venue, [owed])
     expect(await payee.arrived(address)).toEqual([XMR / 25n])
@@ -429,7 +432,7 @@ describe('a database restored to before a payout', () => {
 
     await reconcileMonero(venue.ctx)
     expect((await coin())?.halted).toBeUndefined()
-    const reconciled = await venue.ctx.reconciliations.last('xmr')
+    const reconciled = await venue.ctx.journal.reconciliations.last('xmr')
     expect(reconciled).toMatchObject({
       transactions: 1,
       sends: [{ to: [address], amount_raw: String(XMR / 30n) }],
@@ -476,7 +479,7 @@ describe('a database restored to before a payout', () => {
     await send()
     expect(await Promise.all([owed, later].map(stateOf))).toEqual(['held', 'held'])
     expect(await payee.arrived(address)).toEqual([XMR / 30n])
-    const [found] = (await venue.ctx.reconciliations.last('xmr'))?.sends ?? []
+    const [found] = (await venue.ctx.journal.reconciliations.last('xmr'))?.sends ?? []
     await venue.ctx.payouts.setExplained('xmr', found?.tx as string)
   })
 })

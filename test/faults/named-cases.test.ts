@@ -10,7 +10,7 @@ import { trackChildren } from '../../scripts/embedded/children.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findMongod } from '../../scripts/prepare.mjs'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { writeAdoption } from '../../shared/ledger/adoption-file.ts'
@@ -453,7 +453,7 @@ async function openPlain(env: Record<string, string>): Promise<Context> {
   const ctx = openContext(readConfig(env, 'workers'), createLog('test', 'silent'), {
     databaseTimeoutMs: 30_000,
   })
-  cleanUp.push(() => ctx.close())
+  cleanUp.push(() => closeContext(ctx))
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
   return ctx
 }
@@ -648,7 +648,7 @@ describe('a backup of MongoDB', () => {
       ...{ MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url },
       ...{ SEAL_KEY_FILE: path.join(folder, 'seal-key'), SEAL_MEMORY_FILE: path.join(folder, 'seal-memory') },
     })
-    cleanUp.push(() => ctx.close())
+    cleanUp.push(() => closeContext(ctx))
     return {
       ...{ servers, ctx, folder },
       async seal() {

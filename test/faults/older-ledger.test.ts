@@ -91,7 +91,7 @@ describe('a ledger without a log gets one by its next seal, with all that lies b
     // What an older version had closed stays as it was, and each later seal states the log.
     expect(stated).toHaveLength(seals.length - 4)
     const tiles = [...listLogTiles(seals.at(-1)?.to_id ?? 0)]
-    const found = await ctx.merkleLog.findTiles(tiles)
+    const found = await ctx.entries.tiles.find(tiles)
     expect(found.map((hashes) => (hashes?.length ?? 0) / 32)).toEqual(tiles.map(({ width }) => width))
     await verifyDump({ entries, seals }, String(seals.at(-1)?.pubkey))
   })

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { ACCESS_NAMES } from '../../scripts/embedded/access.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/platform/config.ts'
-import type { Context } from '../../shared/context.ts'
+import { closeContext, type Context } from '../../shared/context.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/platform/queues.ts'
@@ -77,7 +77,7 @@ beforeAll(async () => {
     const pool = startPool(ctx, queuesOf(name))
     stops.push(async () => {
       await pool.close()
-      await ctx.close()
+      await closeContext(ctx)
     })
   }
   const starting = Promise.all(POOLS.map(startWorkers))

@@ -12,7 +12,7 @@ import { findFreePort, reservePorts } from '../../scripts/embedded/ports.ts'
 import { describeAccess, provisionMongo, writeAccessFiles } from '../../scripts/embedded/provision.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findMongod, findRedis } from '../../scripts/prepare.mjs'
-import type { Context } from '../../shared/context.ts'
+import { closeContext, type Context } from '../../shared/context.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
@@ -62,7 +62,7 @@ beforeAll(async () => {
   await provisionMongo(folder)
 })
 afterAll(async () => {
-  await Promise.all(contexts.map((ctx) => ctx.close()))
+  await Promise.all(contexts.map((ctx) => closeContext(ctx)))
   for (const program of programs) {
     program.kill('SIGKILL')
     if (program.exitCode === null && program.signalCode === null) await once(program, 'exit')

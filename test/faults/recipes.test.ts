@@ -10,7 +10,7 @@ import type { SupervisedChild } from '../../scripts/embedded/supervise.ts'
 import type { TemporaryServers } from '../../scripts/embedded/temporary.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { startMongoSet } from '../harness/testbed/mongo-set.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
@@ -102,7 +102,7 @@ async function open<T>(env: Env, work: (ctx: Context) => Promise<T>): Promise<T>
     await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
     return await work(ctx)
   } finally {
-    await ctx.close()
+    await closeContext(ctx)
   }
 }
 

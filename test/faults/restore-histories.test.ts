@@ -11,7 +11,7 @@ import { acceptDelivery, deliverOrder, disputeOrder } from '../../shared/market/
 import { readConfig } from '../../shared/platform/config.ts'
 import { nowSeconds } from '../../shared/platform/time.ts'
 import { createLog } from '../../shared/platform/log.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { newAddressGiver } from '../../shared/money/coin-store.ts'
 import { fillStocks } from '../../shared/money/address-pool.ts'
 import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
@@ -47,7 +47,7 @@ beforeAll(async () => {
   venue = await openNanoVenue()
 })
 afterAll(async () => {
-  await api.close()
+  await closeContext(api)
   await venue.stop()
 })
 
@@ -64,7 +64,7 @@ function randomOf(seed: number): () => number {
 
 const silent = createLog('test', 'fatal', { write: () => undefined })
 async function startApi(): Promise<void> {
-  await api?.close()
+  if (api !== undefined) await closeContext(api)
   api = openContext(readConfig(venue.env, 'workers'), silent, {
     now: () => venue.ctx.now(),
     databaseTimeoutMs: 30_000,

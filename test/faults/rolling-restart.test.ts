@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findFreePort } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { DAY_MS } from '../../shared/platform/time.ts'
 import { startBalancer, type Balancer } from '../support/balancer.ts'
@@ -63,8 +63,9 @@ beforeAll(async () => {
 afterAll(async () => {
   balancer?.close()
   await Promise.all([...apis, ...workers].map((one) => one.stop()))
-  if (ctx !== undefined) await leaveDatabase(ctx.database.connection)
-  await ctx?.close()
+  if (ctx === undefined) return
+  await leaveDatabase(ctx.database.connection)
+  await closeContext(ctx)
 })
 
 /** An API that answers, and that the balancer knows. */

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { reservePort } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { isEverythingSealed, verifyWholeLedger } from '../support/ledger.ts'
 import { startProcess, whenAnswering, type RunningProcess } from '../support/processes.ts'
@@ -115,8 +115,10 @@ afterAll(async () => {
   if (!isRun) return
   await proxy?.stop()
   await Promise.all([...apis.map(({ process: api }) => api), ...workers].map((one) => one.stop()))
-  await ctx?.database.connection.dropDatabase()
-  await ctx?.close()
+  if (ctx !== undefined) {
+    await ctx.database.connection.dropDatabase()
+    await closeContext(ctx)
+  }
   fs.rmSync(folder, { recursive: true })
 })
 

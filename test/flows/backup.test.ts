@@ -5,7 +5,7 @@ import mongoose from 'mongoose'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { backupVerbs } from '../../scripts/operator/backup-verbs.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
@@ -83,7 +83,7 @@ async function open<T>(mongodbUrl: string, work: (ctx: Context) => Promise<T>): 
     await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
     return await work(ctx)
   } finally {
-    await ctx.close()
+    await closeContext(ctx)
   }
 }
 

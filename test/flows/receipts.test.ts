@@ -181,7 +181,7 @@ async function reconcile(): Promise<void> {
     stray: [],
     held_payout_ids: [],
   }
-  await ctx.reconciliations.insert({ _id: newId('reconciliation'), ...found })
+  await ctx.journal.reconciliations.insert({ _id: newId('reconciliation'), ...found })
   const tx = newTx()
   const transfer = {
     _id: newId('transfer'),

@@ -27,7 +27,7 @@ export async function makeCoinReady(
   coin: Coin,
   { rate = '1', addresses = 100, isRound = true }: ReadyCoin = {},
 ): Promise<void> {
-  const now = unixSeconds(ctx.databaseNow())
+  const now = unixSeconds(ctx.database.now())
   await ctx.coins.report(
     coin,
     {
@@ -51,7 +51,7 @@ export async function setRate(ctx: Context, coin: Coin, usd: string): Promise<vo
     _id: coin,
     usd,
     source: 'two exchanges of this test',
-    at: unixSeconds(ctx.databaseNow()),
+    at: unixSeconds(ctx.database.now()),
   })
 }
 
@@ -138,7 +138,7 @@ export async function owe(
     orderId: newId('order'),
     amountRaw,
     address,
-    at: unixSeconds(ctx.databaseNow()),
+    at: unixSeconds(ctx.database.now()),
   })
   delete payout.order_id
   await ctx.database.transaction(async (session) => {
@@ -150,7 +150,7 @@ export async function owe(
 
 /** Takes back what owe() stored, with the books as before, so that later tests have nothing of it to pay. */
 export async function disown(ctx: Context, ...payouts: readonly PayoutRecord[]): Promise<void> {
-  const at = unixSeconds(ctx.databaseNow())
+  const at = unixSeconds(ctx.database.now())
   await ctx.database.transaction(async (session) => {
     await ctx.payouts.models.payouts.deleteMany({ _id: { $in: payouts.map(({ _id }) => _id) } }, { session })
     for (const payout of payouts) await ctx.journal.write(payoutLine(payout, 'withdrawn', at), session)

@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { createKeyTree } from '../../shared/crypto/key-tree.ts'
 import { logRoot, listLogTiles } from '../../shared/crypto/log-tree.ts'
@@ -96,7 +96,7 @@ export async function openLedger(
     },
     async stop() {
       await leaveDatabase(ctx.database.connection)
-      await ctx.close()
+      await closeContext(ctx)
       fs.rmSync(folder, { recursive: true, force: true })
     },
   }
@@ -284,7 +284,7 @@ async function verifyLog(ctx: Context, { entries, seals, logTiles: tiles }: Ledg
     }
   }
   const addresses = [...listLogTiles(seals.at(-1)?.to_id ?? 0)]
-  const stored = await ctx.merkleLog.findTiles(addresses)
+  const stored = await ctx.entries.tiles.find(addresses)
   const missing = addresses.find(({ width }, place) => (stored[place]?.length ?? 0) < 32 * width)
   if (missing !== undefined)
     throw new Error(`the log's tile ${missing.level}/${missing.index} is missing or too short`)

@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
 import fc from 'fast-check'
-import type { Context } from '../../shared/context.ts'
+import { closeContext, type Context } from '../../shared/context.ts'
 import type { Session } from '../../shared/platform/database.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import type { Ruling } from '../../shared/market/dispute-rules.ts'
@@ -147,7 +147,7 @@ export async function openRealMarket(): Promise<RealMarket> {
   const opened = await openWorkerContext(env, () => clock)
   const ctx: Context = {
     ...opened,
-    databaseNow: () => clock,
+    database: { ...opened.database, now: () => clock },
     queues: { ...opened.queues, enqueue: () => Promise.resolve(false) },
   }
   return {
@@ -163,7 +163,7 @@ export async function openRealMarket(): Promise<RealMarket> {
     },
     async stop() {
       await leaveDatabase(ctx.database.connection)
-      await opened.close()
+      await closeContext(opened)
     },
   }
 }
@@ -227,7 +227,7 @@ async function request(
   ask: () => Promise<unknown>,
 ): Promise<void> {
   model.serve()
-  await ctx.outages.recordRequest(ctx.now())
+  await ctx.orders.outages.recordRequest(ctx.now())
   const outcome = await ask().then(
     () => 'done',
     (error: unknown) => {
@@ -242,7 +242,7 @@ function placeCommand(coin: Coin, cents: number, hasAddress: boolean): Command {
   return command(`Order(${coin} ${cents}${hasAddress ? '' : ' without address'})`, async (model, real) => {
     const { ctx } = real
     model.serve()
-    await ctx.outages.recordRequest(ctx.now())
+    await ctx.orders.outages.recordRequest(ctx.now())
     // A round lapses what it finds unpaid: that is a command of its own.
     for (const one of COINS) await makeCoinReady(ctx, one, { addresses: 0, isRound: false })
     const offer = await makeOffer(ctx, SELLER, { ...OFFER, price_usd: cents / 100, delivery_hours: 2 })
@@ -409,7 +409,7 @@ function raceCommand(place: number): Command {
     if (order === undefined) return
     const { ctx } = real
     model.serve()
-    await ctx.outages.recordRequest(ctx.now())
+    await ctx.orders.outages.recordRequest(ctx.now())
     // What was put off is put off by now, so that every order's deadline is the model's.
     const [{ due_at: due = 0 } = {}] = await Promise.all(
       [order, ...model.orders].map(({ id }) => refreshOrder(ctx, BUYER, id)),
@@ -571,7 +571,7 @@ function passCommand(ms: number, isServing: boolean): Command {
     async (model, real) => {
       if (isServing) {
         model.serve()
-        await real.ctx.outages.recordRequest(model.nowMs)
+        await real.ctx.orders.outages.recordRequest(model.nowMs)
       }
       model.nowMs += ms
       real.setClock(model.nowMs)

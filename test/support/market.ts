@@ -115,7 +115,7 @@ export async function openMarket(service: TestService): Promise<TestMarket> {
   const [seller, buyer] = [await service.register(), await service.register()]
   // A coin whose worker falls silent is not ready; on a busy machine a test takes longer than that.
   const alive = setInterval(() => {
-    const now = unixSeconds(ctx.databaseNow())
+    const now = unixSeconds(ctx.database.now())
     void ctx.coins.models.coins
       .updateMany({}, { $set: { alive_at: now, pool_at: now } })
       .catch(() => clearInterval(alive))
@@ -206,7 +206,7 @@ export async function openMarket(service: TestService): Promise<TestMarket> {
       if (payment === null) throw new Error(`there is no payment ${tx}`)
       await recordLoss(ctx, payment)
     },
-    lapse: (coin = 'xno', roundAt = unixSeconds(ctx.databaseNow())) => expireInvoices(ctx, coin, roundAt),
+    lapse: (coin = 'xno', roundAt = unixSeconds(ctx.database.now())) => expireInvoices(ctx, coin, roundAt),
   }
   return market
 }
@@ -219,7 +219,11 @@ export function expectStatus(answer: Answer, status: number): Answer {
 
 /** The mark of an API that served up to that time. */
 export async function vouch(ctx: Context, untilMs: number): Promise<void> {
-  await ctx.outages.models.marks.updateOne({ _id: 'api' }, { $max: { until_ms: untilMs } }, { upsert: true })
+  await ctx.orders.outages.models.marks.updateOne(
+    { _id: 'api' },
+    { $max: { until_ms: untilMs } },
+    { upsert: true },
+  )
 }
 
 /** The payment is found again, confirmed. */

@@ -8,6 +8,7 @@ import { requireMonero } from '../../shared/money/coins/monero/monero-gateway.ts
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { sendMonero, watchMonero } from './monero-jobs.ts'
 import { watched } from './crash-point.ts'
+import { closeContext } from '../../shared/context.ts'
 
 const opened = requireMonero(
   openWorkerContext(readConfig(process.env, 'workers'), createLog('test', 'silent'), {
@@ -22,5 +23,5 @@ const ctx = {
 }
 await watchMonero(ctx)
 await sendMonero(ctx)
-await opened.close()
+await closeContext(opened)
 process.exit(0)

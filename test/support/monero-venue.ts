@@ -22,6 +22,7 @@ import type { ChainHoldings } from './money.ts'
 import { openRegtest } from './monero-regtest.ts'
 import { PATIENCE_MS } from './patience.ts'
 import { startService, whenServed, type Answer, type TestAgent, type TestService } from './service.ts'
+import { closeContext } from '../../shared/context.ts'
 
 export const XMR = 10n ** 12n
 /** A day costs 1 USD, and a coin is worth 2 USD here. */
@@ -282,7 +283,7 @@ export async function openMoneroVenue(
       }
     },
     async stop() {
-      await ctx.close()
+      await closeContext(ctx)
       await service.stop()
       await regtest.close()
       fs.rmSync(folder, { recursive: true, force: true })

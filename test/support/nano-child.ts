@@ -10,6 +10,7 @@ import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { watched } from './crash-point.ts'
 import { sendNano, watchNano } from './nano-jobs.ts'
+import { closeContext } from '../../shared/context.ts'
 
 const { ROUNDS = '1' } = process.env
 
@@ -30,5 +31,5 @@ for (let round = 0; round < Number(ROUNDS); round++) {
   await sweepNano(ctx)
   await sendNano(ctx)
 }
-await opened.close()
+await closeContext(opened)
 process.exit(0)

@@ -32,6 +32,7 @@ import { startNanoNode, type NanoNode, type NanoNodeOptions } from '../../devnet
 import { checkBooksAfterEach, type ChainHoldings } from './money.ts'
 import { emptyCollections, forgetGivenAddresses, isolate, leaveDatabase } from './servers.ts'
 import { fillNanoPool, watchNano } from './nano-jobs.ts'
+import { closeContext } from '../../shared/context.ts'
 
 export const XNO = 10n ** 30n
 /** A day costs 1 USD, and a coin is worth 1 USD here. */
@@ -200,7 +201,7 @@ export async function openNanoVenue(options: VenueOptions = {}): Promise<NanoVen
     },
     async stop() {
       await leaveDatabase(ctx.database.connection)
-      await ctx.close()
+      await closeContext(ctx)
       await node.close()
       fs.rmSync(folder, { recursive: true, force: true })
     },

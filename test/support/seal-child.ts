@@ -9,6 +9,7 @@ import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
 import type { WatchStep } from '../../shared/platform/step.ts'
 import { openWorkerContext } from './ledger.ts'
+import { closeContext } from '../../shared/context.ts'
 
 const {
   CRASH_WRITE,
@@ -32,5 +33,5 @@ for (let round = 0; round < Number(ROUNDS); round++) {
   await signSeals(ctx, { watch })
   if (ANNOUNCEMENT !== undefined) await signAnnouncement(ctx, ANNOUNCEMENT, watch)
 }
-await ctx.close()
+await closeContext(ctx)
 process.exit(0)

@@ -6,7 +6,7 @@ import { listen } from '../../shared/platform/listen.ts'
 import { solvePuzzle } from '../../client/puzzle-solver.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext, type Context, type ContextOptions } from '../../shared/context.ts'
+import { closeContext, openContext, type Context, type ContextOptions } from '../../shared/context.ts'
 import { createLog, type Log } from '../../shared/platform/log.ts'
 import { startPool, type Intervals } from '../../workers/pool.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
@@ -156,9 +156,9 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
       for (const api of apis) await api.close()
       await pool.close()
       const others = [...apis.map((api) => api.ctx), workerCtx].filter((other) => other !== ctx)
-      await Promise.all(others.map((other) => other.close()))
+      await Promise.all(others.map((other) => closeContext(other)))
       await leaveDatabase(ctx.database.connection)
-      await ctx.close()
+      await closeContext(ctx)
     },
   }
 }

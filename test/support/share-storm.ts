@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import { expect } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { readStanding } from '../../shared/about/standing.ts'
+import { createStandingReader } from '../../shared/about/standing-service.ts'
 import { listPending } from './stored.ts'
 import { isShare } from '../../shared/crypto/pow.ts'
 import { startWorkersProcess, type RunningProcess } from './processes.ts'
@@ -134,7 +134,8 @@ async function runStorm(
   expect(passEnd).toBe(credits.at(-1)?.untilMs)
   expect(passEnd - DAYS * DAY_MS).toBeGreaterThanOrEqual(startMs)
   expect(passEnd - DAYS * DAY_MS).toBeLessThanOrEqual(Date.now())
-  expect((await readStanding(service.ctx, referrer.id)).referrals).toMatchObject({ registered: 1, paying: 1 })
+  const standing = await createStandingReader(service.ctx)(referrer.id)
+  expect(standing.referrals).toMatchObject({ registered: 1, paying: 1 })
 }
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))

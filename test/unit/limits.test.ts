@@ -336,7 +336,7 @@ describe('of what GET /limits says,', () => {
     const [ofAgent, ofProcess] = stated('Polling', /At most (\d+) waits of one agent .* lets (\d+) wait/)
     const connections = maxConnectionsFor(readDescriptorLimit())
     const most = Math.min(Number(ofProcess), Math.floor(connections * 0.75))
-    const waits = createWaits({ databaseNow: () => 0 } as unknown as Context)
+    const waits = createWaits({ database: { now: () => 0 } } as unknown as Context)
     const callers: AbortController[] = []
     const look = () => Promise.resolve({ found: false, seq: 0 })
     const wait = (agent: string) => {

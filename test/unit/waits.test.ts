@@ -15,7 +15,7 @@ async function delayOf(writeMs: number): Promise<number> {
       marked: new Set(isStored() && markedAtMs >= sinceMs ? ['agt_1'] : []),
       numbered: new Map(),
     })
-  const waits = createWaits({ events: { listNews }, databaseNow: Date.now } as unknown as Context)
+  const waits = createWaits({ events: { listNews }, database: { now: Date.now } } as unknown as Context)
   const look = () => Promise.resolve({ found: isStored(), seq: Number(isStored()) })
   let endedAtMs = 0
   const waiting = waits
@@ -37,7 +37,7 @@ test('a wait ends within half a second of a write that took up to two, and withi
 test('a wait ends when another process has numbered what it waited for', async () => {
   let seq = 0
   const listNews = () => Promise.resolve({ marked: new Set(), numbered: new Map([['agt_1', seq]]) })
-  const waits = createWaits({ events: { listNews }, databaseNow: Date.now } as unknown as Context)
+  const waits = createWaits({ events: { listNews }, database: { now: Date.now } } as unknown as Context)
   let looks = 0
   const look = () => Promise.resolve({ found: (looks++, seq > 0), seq })
   const waiting = waits.wait('agt_1', 60, look, new AbortController().signal)

@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { lockFile } from '../../shared/platform/durable-file.ts'
 import type { WatchStep } from '../../shared/platform/step.ts'
@@ -33,7 +33,7 @@ beforeEach(async () => {
   apis = await startApis()
 })
 afterEach(async () => {
-  await Promise.all(apis.map((api) => api.close()))
+  await Promise.all(apis.map((api) => closeContext(api)))
 })
 checkBooksAfterEach(
   () => venue.ctx,
@@ -86,7 +86,7 @@ async function backUp(): Promise<Backup> {
 /** The workers begin anew. */
 const restartWorkers = () => venue.setPatience()
 async function restartApis(): Promise<void> {
-  await Promise.all(apis.map((api) => api.close()))
+  await Promise.all(apis.map((api) => closeContext(api)))
   apis = await startApis()
 }
 async function work(): Promise<void> {

@@ -18,6 +18,7 @@ const moves = () => database.connection.collection<Account>('moves')
 
 beforeAll(async () => {
   database = openDatabase({
+    now: Date.now,
     url: isolate().mongodbUrl,
     log: createLog('test', 'silent'),
     timeoutMs: PATIENCE_MS,

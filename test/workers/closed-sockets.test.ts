@@ -56,6 +56,7 @@ beforeAll(async () => {
   url.search = '?directConnection=true&monitorCommands=true'
   subscribe('net.client.socket', remember)
   database = openDatabase({
+    now: Date.now,
     url: url.href,
     log: createLog('test', 'silent'),
     timeoutMs: 5_000,

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { FULL } from '../support/full.ts'
 import { runVerb } from '../support/run-verb.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import type { Context } from '../../shared/context.ts'
+import { closeContext, type Context } from '../../shared/context.ts'
 import { enqueueSigning } from '../../shared/ledger/seal-service.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { readMemory } from '../../shared/ledger/seal-memory.ts'
@@ -222,7 +222,7 @@ describe('a host with another seed', () => {
       await waitFor(
         'the reconciliation',
         async () => {
-          const last = await venue.ctx.reconciliations.last('xno')
+          const last = await venue.ctx.journal.reconciliations.last('xno')
           return last?.treasury === treasury && last.treasury_before === known ? true : undefined
         },
         LIMIT,
@@ -264,7 +264,7 @@ describe('of two hosts with one seal key', () => {
         async close() {
           running.splice(running.indexOf(host), 1)
           await served.close()
-          await ctx.close()
+          await closeContext(ctx)
         },
       }
       running.push(host)

@@ -95,10 +95,11 @@ describe('a deadline', () => {
     const order = await market.delivered()
     const due = await dueAt(order)
     const { ctx } = market
+    const at = (nowMs: number) => ({ ...ctx, database: { ...ctx.database, now: () => nowMs } })
     await vouch(ctx, due * 1_000)
-    await actOnDeadline({ ...ctx, databaseNow: () => due * 1_000 - 1 }, due)
+    await actOnDeadline(at(due * 1_000 - 1), due)
     expect(await statusOf(order)).toBe('delivered')
-    await actOnDeadline({ ...ctx, databaseNow: () => due * 1_000 }, due)
+    await actOnDeadline(at(due * 1_000), due)
     expect(await stored(order)).toMatchObject({
       status: 'released',
       late_ms: 0,
@@ -252,11 +253,11 @@ describe.each(FULL ? [-80, 80] : [80])("a machine's clock that is %i hours off t
   })
 
   it.runIf(FULL)('tells of no outage of the API', async () => {
-    const before = await market.ctx.outages.models.outages.countDocuments()
+    const before = await market.ctx.orders.outages.models.outages.countDocuments()
     const order = await market.delivered()
     await off(() => market.read(order))
-    expect(await market.ctx.outages.models.outages.countDocuments()).toBe(before)
-    expect((await market.ctx.outages.readServedUntil()) ?? 0).toBeLessThan(market.ctx.now() + 60_000)
+    expect(await market.ctx.orders.outages.models.outages.countDocuments()).toBe(before)
+    expect((await market.ctx.orders.outages.readServedUntil()) ?? 0).toBeLessThan(market.ctx.now() + 60_000)
   })
 
   it('buys the days that were paid for, from now on', async () => {
@@ -300,7 +301,7 @@ describe('an outage of the API', () => {
   })
   /** Each begins with an API that has just served, and no outage before. */
   beforeEach(async () => {
-    const { marks, outages } = quiet.ctx.outages.models
+    const { marks, outages } = quiet.ctx.orders.outages.models
     await outages.deleteMany({})
     await marks.updateOne({ _id: 'api' }, { $set: { until_ms: quiet.ctx.now() } })
   })
@@ -378,7 +379,7 @@ describe('an outage of the API', () => {
     const order = await quiet.delivered()
     for (const times of [1, 2]) {
       await quiet.letPassInOutage(80 * HOUR_MS)
-      await quiet.ctx.outages.recordRequest(quiet.ctx.now())
+      await quiet.ctx.orders.outages.recordRequest(quiet.ctx.now())
       await passQuietly(order)
       expect((await orderOf(order)).extensions).toHaveLength(times)
     }
@@ -400,7 +401,7 @@ describe('an outage of the API', () => {
   it('followed by another one, in which the hour fell, gives an hour after that one, though nobody looked in between', async () => {
     const order = await quiet.delivered()
     await quiet.letPassInOutage(80 * HOUR_MS)
-    await quiet.ctx.outages.recordRequest(quiet.ctx.now())
+    await quiet.ctx.orders.outages.recordRequest(quiet.ctx.now())
     await quiet.letPassInOutage(80 * HOUR_MS)
     expectStatus(await quiet.step('accept', order), 200)
     expect((await orderOf(order)).extensions).toHaveLength(2)
@@ -408,43 +409,40 @@ describe('an outage of the API', () => {
 
   // holds: limits.deadlines_in_an_outage.detail
   it.runIf(FULL)('is none where another process serves, or where the pause was short', async () => {
-    const { outages } = quiet.ctx
+    const { outages } = quiet.ctx.orders
     const start = quiet.ctx.now()
     await vouch(quiet.ctx, start)
     expect(await outages.moveMark(start + OUTAGE_GAP_MS)).toBe(true)
     expect(await outages.moveMark(start + 2 * OUTAGE_GAP_MS + 1)).toBe(false)
     await outages.recordRequest(start + 2 * OUTAGE_GAP_MS)
-    expect(await outages.findOutage(start + 1.5 * OUTAGE_GAP_MS)).toBeUndefined()
+    expect(await outages.find(start + 1.5 * OUTAGE_GAP_MS)).toBeUndefined()
     await Promise.all([1, 2, 3].map((ms) => outages.recordRequest(start + 4 * OUTAGE_GAP_MS + ms)))
-    const outage = await outages.findOutage(start + 3 * OUTAGE_GAP_MS)
+    const outage = await outages.find(start + 3 * OUTAGE_GAP_MS)
     expect([
       outage?._id,
       [1, 2, 3].map((ms) => start + 4 * OUTAGE_GAP_MS + ms).includes(outage?.to_ms ?? 0),
     ]).toEqual([start + 2 * OUTAGE_GAP_MS, true])
     expect(await outages.models.outages.countDocuments()).toBe(1)
-    expect(await outages.findOutage(start + 5 * OUTAGE_GAP_MS)).toBeUndefined()
+    expect(await outages.find(start + 5 * OUTAGE_GAP_MS)).toBeUndefined()
   })
 
   it.runIf(FULL)(
     'goes on until the next request where the process that wrote it down died before it moved the mark',
     async () => {
-      const { outages } = quiet.ctx
+      const { outages } = quiet.ctx.orders
       const start = quiet.ctx.now()
       await vouch(quiet.ctx, start)
       await outages.models.outages.insertMany([{ _id: start, to_ms: start + 60_000 }])
       // It was down until now.
       const end = start + 5 * HOUR_MS
       await outages.recordRequest(end)
-      expect([await outages.readServedUntil(), (await outages.findOutage(end - 1))?.to_ms]).toEqual([
-        end,
-        end,
-      ])
+      expect([await outages.readServedUntil(), (await outages.find(end - 1))?.to_ms]).toEqual([end, end])
     },
   )
 
   it.runIf(FULL)("is none that this machine's clock tells of", async () => {
     const order = await quiet.paidOrder()
-    const { outages } = quiet.ctx
+    const { outages } = quiet.ctx.orders
     await withClockOff(30 * 24 * HOUR_MS, async () => {
       await quiet.read(order)
       await outages.models.marks.deleteMany({})

@@ -69,7 +69,7 @@ const halted = async () => (await venue.ctx.coins.findCoin('xno'))?.halted
 const state = async ({ _id }: PayoutRecord) => (await venue.payout(_id)).state
 const arrived = (address: string) => venue.holds(address).receivableRaw
 const last = async () => {
-  const found = await venue.ctx.reconciliations.last('xno')
+  const found = await venue.ctx.journal.reconciliations.last('xno')
   if (found === undefined) throw new Error('nothing was reconciled')
   return found
 }
@@ -407,7 +407,7 @@ describe('a reconciliation', () => {
     await run()
     expect([(await last())._id, await halted()]).toEqual([id, undefined])
     expect(await venue.ctx.coins.countFree('xno')).toEqual(free)
-    expect(await venue.ctx.reconciliations.models.reconciliations.countDocuments()).toBe(1)
+    expect(await venue.ctx.journal.reconciliations.models.reconciliations.countDocuments()).toBe(1)
     expect(invoice.address).not.toBe((await venue.invoice(1)).address)
   })
 

@@ -48,7 +48,7 @@ describe('a stored pass', () => {
     const found: Partial<Record<EndName, string>> = {}
     for (const name of END_NAMES) {
       const { id } = await service.register()
-      const nowMs = ctx.databaseNow()
+      const nowMs = ctx.database.now()
       const before = endAt(name, nowMs)
       if (before !== undefined) await ctx.agents.movePassEnd(id, undefined, before, [])
       try {
@@ -89,7 +89,7 @@ describe('of a payment that the operator takes back', () => {
     if (one.after === 'next invoice') await buy(token)
     const until = await untilOf(agentId)
     if (one.after === 'use')
-      await ctx.agents.movePassEnd(agentId, until, ctx.databaseNow() + 1.9 * DAY_MS, [])
+      await ctx.agents.movePassEnd(agentId, until, ctx.database.now() + 1.9 * DAY_MS, [])
     const before = await untilOf(agentId)
     const payment = (await ctx.invoices.listPayments(id))
       .toSorted((a, b) => (a._id < b._id ? -1 : 1))

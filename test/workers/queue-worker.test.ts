@@ -13,6 +13,7 @@ import { startQueueWorker, type QueueWorker } from '../../workers/queue-worker.t
 import { openWorkerContext, type WorkerContext } from '../../workers/worker-context.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { isolate, leaveDatabase, PATIENT } from '../support/servers.ts'
+import { closeContext } from '../../shared/context.ts'
 
 /** Long enough for a new worker to connect and to take its first job on a busy machine. */
 const QUICK = { everyMs: 100, checks: 15, longMs: 60_000 }
@@ -55,7 +56,7 @@ afterAll(async () => {
   await queue.close()
   connection.disconnect()
   await leaveDatabase(ctx.database.connection)
-  await ctx.close()
+  await closeContext(ctx)
 })
 
 const start = (watch = QUICK): void =>
@@ -166,7 +167,7 @@ describe('a worker of a queue', () => {
       expect(ends).toEqual(['the job', 'the pool'])
     } finally {
       HANDLERS['verify-shares'] = handle
-      await stopping.close()
+      await closeContext(stopping)
       await gate.close()
     }
   })

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { fetchQuote } from '../../shared/money/rate-sources.ts'
 import { FIXED_RATE_SOURCE, readFreshRate, refreshRate } from '../../shared/money/rate.ts'
@@ -23,7 +23,8 @@ describe('three exchanges', () => {
       'workers',
     )
     const log = createLog('test', 'info', { write: (line: string) => void logged.push(line) })
-    ctx = { ...openContext(config, log, { databaseTimeoutMs: 30_000 }), databaseNow: () => nowMs }
+    const opened = openContext(config, log, { databaseTimeoutMs: 30_000 })
+    ctx = { ...opened, database: { ...opened.database, now: () => nowMs } }
     await ctx.database.whenReady()
   })
   afterEach(async () => {
@@ -33,7 +34,7 @@ describe('three exchanges', () => {
   })
   afterAll(async () => {
     await leaveDatabase(ctx.database.connection)
-    await ctx.close()
+    await closeContext(ctx)
   })
 
   const say =

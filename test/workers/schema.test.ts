@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { WRITERS } from '../../scripts/embedded/access.ts'
-import { openContext } from '../../shared/context.ts'
+import { closeContext, openContext } from '../../shared/context.ts'
 import { carriesPendingEntries } from '../../shared/ledger/pending.ts'
 import { describeBuild } from '../../shared/platform/build.ts'
 import { readConfig } from '../../shared/platform/config.ts'
@@ -26,7 +26,7 @@ async function open(changesNothing = false): Promise<void> {
   try {
     await ctx.database.whenReady()
   } finally {
-    await ctx.close()
+    await closeContext(ctx)
   }
 }
 

@@ -120,7 +120,7 @@ describe('the sealer', () => {
     const written = await ledger.write(3)
     await ledger.seal()
     for (const width of [1, 4, 200]) {
-      await ctx.merkleLog.models.tiles.updateOne(
+      await ctx.entries.tiles.models.tiles.updateOne(
         { _id: '0/0' },
         { $set: { width, hashes: Buffer.alloc(32 * width, 7) } },
       )

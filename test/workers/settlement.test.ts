@@ -4,7 +4,7 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import * as purchase from '../../shared/passes/pass-purchase.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { MAX_CREDITED_DAYS } from '../../shared/platform/limits.ts'
 import { recordPayments, watchCoin } from '../../shared/money/coin-round.ts'
@@ -47,7 +47,7 @@ beforeEach(async () => {
 checkBooksAfterEach(() => ctx)
 afterAll(async () => {
   expect((await checkMoney(ctx)).settled).toBeGreaterThan(30)
-  await ctx.close()
+  await closeContext(ctx)
   await service.stop()
 })
 
@@ -105,7 +105,7 @@ describe('a payment that a worker finds while it loses its database', () => {
     )
     const closing = openContext(service.ctx.config, log, { now: service.ctx.now })
     await closing.database.whenReady()
-    await closing.close()
+    await closeContext(closing)
     expect(await recordPayments(closing, [found])).toEqual([expect.stringContaining(found.tx)])
     expect(lines.map((line) => (JSON.parse(line) as { level: number }).level)).toEqual([40])
     await recordPayment(ctx, found)
@@ -636,7 +636,7 @@ describe('a clock that was two hours ahead', () => {
     const { id } = await newInvoice()
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + AHEAD })
     try {
-      await expireInvoices(ctx, 'xno', unixSeconds(ctx.databaseNow()))
+      await expireInvoices(ctx, 'xno', unixSeconds(ctx.database.now()))
     } finally {
       vi.useRealTimers()
     }

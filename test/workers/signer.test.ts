@@ -32,6 +32,7 @@ import {
 } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { FULL, sampled } from '../support/full.ts'
+import { closeContext } from '../../shared/context.ts'
 
 let ledger: TestLedger
 const cleanUp: (() => Promise<unknown> | void)[] = []
@@ -63,7 +64,7 @@ async function makeChain(): Promise<string[]> {
 /** A process of the signing host that starts anew: it has asked nobody yet. */
 async function restart(env: Record<string, string> = {}): Promise<SignerContext> {
   const ctx = await openWorkerContext({ ...ledger.env, ...env })
-  cleanUp.push(() => ctx.close())
+  cleanUp.push(() => closeContext(ctx))
   return ctx
 }
 

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { reservePorts } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { IDLE_DRAIN_MS } from '../../shared/platform/limits.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { SAME_SIGNAL_MS } from '../../shared/platform/process.ts'
@@ -63,7 +63,7 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const one of running) one.kill('SIGKILL')
   await leaveDatabase(ctx.database.connection)
-  await ctx.close()
+  await closeContext(ctx)
   await queue.close()
   redis.disconnect()
 })

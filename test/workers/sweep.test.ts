@@ -2,7 +2,7 @@ import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { SHARE_PAGES_KEPT_MS } from '../../shared/platform/limits.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import { runChecks } from '../../shared/operation/check.ts'
@@ -40,7 +40,7 @@ async function serve(queues: readonly QueueName[]): Promise<Context> {
   const pool = startPool(withSigning(ctx), queues)
   closeLater.push(async () => {
     await pool.close()
-    await ctx.close()
+    await closeContext(ctx)
   })
   return ctx
 }
@@ -112,7 +112,7 @@ describe('the sweep', () => {
     const pages = async () => (await listPages(id, 1, 9)).flatMap((page) => page.nonces)
     await waitFor('the shares', async () => ((await pages()).length === 3 ? true : undefined), LIMIT)
     const before = await findOrder(id)
-    service.advance((before?.expires_at ?? 0) * 1_000 - ctx.databaseNow() + SHARE_PAGES_KEPT_MS - 60_000)
+    service.advance((before?.expires_at ?? 0) * 1_000 - ctx.database.now() + SHARE_PAGES_KEPT_MS - 60_000)
     await sweep(ctx)
     expect(await pages()).toHaveLength(3)
     service.advance(120_000)

@@ -31,6 +31,7 @@ import {
 } from '../support/ledger.ts'
 import { startWitness } from '../harness/testbed/witness.ts'
 import { startWorkersProcess } from '../support/processes.ts'
+import { closeContext } from '../../shared/context.ts'
 
 const ORIGIN = 'agents.example/ledger'
 const closing: (() => Promise<void>)[] = []
@@ -64,7 +65,7 @@ describe('witnesses from outside', () => {
       await ledger.seal()
       await requestCosignatures(ledger.ctx, ledger.ctx.signing.witnesses)
       const { checkpoint } = await readCheckpoint(ledger.ctx)
-      const note = parseNote(await formatCosignedNote(ledger.ctx, checkpoint))
+      const note = parseNote(await formatCosignedNote(ledger.ctx.seals, checkpoint))
       expect(note.signatures).toHaveLength(2)
       const [, line] = note.signatures
       expect(line && verifyCosignature(note.text, line, witness.key)).toBeGreaterThan(1_700_000_000)
@@ -73,7 +74,7 @@ describe('witnesses from outside', () => {
     await verifyWholeLedger(ledger.ctx, written)
     // Another process begins with what the witness says.
     const other = await openWorkerContext(ledger.env)
-    closing.push(() => other.close())
+    closing.push(() => closeContext(other))
     await ledger.write(1)
     await ledger.seal()
     await requestCosignatures(other, other.signing.witnesses)
@@ -111,7 +112,7 @@ describe('witnesses from outside', () => {
     fs.writeFileSync(ledger.memoryFile, memory)
 
     const restarted = await openWorkerContext(ledger.env)
-    closing.push(() => restarted.close())
+    closing.push(() => closeContext(restarted))
     await ledger.write(1)
     await sequencePending(restarted, { useLease: false })
     await makeSeal(restarted, { useLease: false })
@@ -147,7 +148,7 @@ describe('witnesses from outside', () => {
     await ledger.seal()
     const restart = async (witnesses: string) => {
       const restarted = await openWorkerContext({ ...ledger.env, WITNESSES: witnesses })
-      closing.push(() => restarted.close())
+      closing.push(() => closeContext(restarted))
       await ledger.write(1)
       await sequencePending(restarted, { useLease: false })
       await makeSeal(restarted, { useLease: false })
@@ -218,7 +219,7 @@ describe('witnesses from outside', () => {
     await requestCosignatures(ledger.ctx, ledger.ctx.signing.witnesses)
     const { checkpoint } = await readCheckpoint(ledger.ctx)
     expect(another.seenSize()).toBe(checkpoint.size)
-    expect(parseNote(await formatCosignedNote(ledger.ctx, checkpoint)).signatures).toHaveLength(1)
+    expect(parseNote(await formatCosignedNote(ledger.ctx.seals, checkpoint)).signatures).toHaveLength(1)
     expect(await anomalies(ledger)).toBe('0')
     expect(ledger.ctx.signing.witnesses.map(({ isAway }) => isAway)).toContain(true)
   })

@@ -68,7 +68,7 @@ async function verify(before: WorkOrderRecord, sent: readonly string[]): Promise
   expect(credits.map(({ source }) => source)).toEqual(
     after.credited_days === before.credited_days ? [] : [`${before._id}/credit/${after.credited_days}`],
   )
-  const status = workStatusAt(after, unixSeconds(ctx.databaseNow()))
+  const status = workStatusAt(after, unixSeconds(ctx.database.now()))
   return `${verified?.outcomes}, ${status} ${after.shares_accepted}, ${after.credited_days} days`
 }
 
@@ -95,7 +95,7 @@ describe('a stored work order', () => {
     const isOpen = (name: string) => name.startsWith('open')
     const expected = SITUATIONS.flatMap((name, slot) => (isOpen(name) ? [slot] : []))
     for (let times = 0; times < 2; times++)
-      expect((await ctx.work.freeOldSlots(agentId, unixSeconds(ctx.databaseNow()))).toSorted()).toEqual(
+      expect((await ctx.work.freeOldSlots(agentId, unixSeconds(ctx.database.now()))).toSorted()).toEqual(
         expected,
       )
     const inPlace = await ctx.work.models.orders.countDocuments({ open_slot: { $exists: true } })

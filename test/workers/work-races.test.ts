@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openContext, type Context } from '../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { MAX_BATCH_NONCES } from '../../shared/platform/limits.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import { submitShares, verifyBatch } from '../../shared/passes/work-service.ts'
@@ -21,7 +21,7 @@ beforeAll(async () => {
   await worker.database.whenReady()
 })
 afterAll(async () => {
-  await worker.close()
+  await closeContext(worker)
   await service.stop()
 })
 

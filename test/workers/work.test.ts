@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/platform/config.ts'
-import { openContext } from '../../shared/context.ts'
+import { closeContext, openContext } from '../../shared/context.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import { verifyBatch } from '../../shared/passes/work-service.ts'
 import { startPool } from '../../workers/pool.ts'
@@ -339,7 +339,7 @@ describe('a work order', () => {
       nonces: findNonces(prefix, BITS, PER_DAY),
     })
     await verifyBatch(strict, 'bat_test')
-    await strict.close()
+    await closeContext(strict)
     expect((await service.ctx.work.findOrder(id))?.credited_days).toBe(1)
   })
 })
@@ -378,7 +378,7 @@ describe('without a worker', () => {
     )
     expect((await lonely.ctx.work.findOrder(id))?.shares_accepted).toBe(PER_DAY)
     await pool.close()
-    await workers.close()
+    await closeContext(workers)
     await lonely.stop()
   })
 })
@@ -546,7 +546,7 @@ describe('junk work', () => {
         expect([parts[index]?.includes(String(nonce)), reason]).toEqual([true, 'duplicate'])
     }
     await pool.close()
-    await workers.close()
+    await closeContext(workers)
     await slow.stop()
   })
 

@@ -24,9 +24,9 @@ export async function sweep(ctx: Context): Promise<void> {
   // stored by a clock that was ahead, and would otherwise wait until that time.
   const { sweepMs } = ctx.config
   const waiting = await ctx.work.listWaiting(
-    ctx.databaseNow() - sweepMs,
+    ctx.database.now() - sweepMs,
     SWEEP_BATCHES,
-    ctx.databaseNow() + sweepMs,
+    ctx.database.now() + sweepMs,
   )
   for (const batchId of waiting)
     await ctx.queues.enqueue('verify-shares', { batch_id: batchId }, { debounceId: batchId })
@@ -34,7 +34,7 @@ export async function sweep(ctx: Context): Promise<void> {
   await enqueueUnsignedAnnouncements(ctx)
   await enqueueOverdueDeadlines(ctx)
   await enqueueChainCheck(ctx)
-  await ctx.work.deleteOldPages(unixSeconds(ctx.databaseNow() - SHARE_PAGES_KEPT_MS), FORGOTTEN_ORDERS)
+  await ctx.work.deleteOldPages(unixSeconds(ctx.database.now() - SHARE_PAGES_KEPT_MS), FORGOTTEN_ORDERS)
   await applyBans(ctx)
   await noteEmptiedRedis(ctx)
 }
@@ -56,5 +56,5 @@ async function noteEmptiedRedis(ctx: Context): Promise<void> {
   const [markNow, notedNow] = await readMarks()
   // A newer marker is looked at by the next sweep.
   if (notedNow?.mark !== noted.mark || markNow === noted.mark) return
-  await replaceRedisMarker(ctx, notedNow, { emptied_at: unixSeconds(ctx.databaseNow()) })
+  await replaceRedisMarker(ctx, notedNow, { emptied_at: unixSeconds(ctx.database.now()) })
 }

@@ -140,21 +140,21 @@ const coins: NetworkCollector = {
         const { _id: coin } = state
         reachable.set({ coin }, Number(state.reachable))
         if (state.checked_at !== undefined)
-          lag.set({ coin }, Math.max(0, ctx.databaseNow() / SECOND_MS - state.checked_at))
+          lag.set({ coin }, Math.max(0, ctx.database.now() / SECOND_MS - state.checked_at))
         if (state.height !== undefined) height.set({ coin }, state.height)
         if (state.grown_at !== undefined)
-          age.set({ coin }, Math.max(0, ctx.databaseNow() / SECOND_MS - state.grown_at))
+          age.set({ coin }, Math.max(0, ctx.database.now() / SECOND_MS - state.grown_at))
         for (const about of COIN_PROBLEMS)
           problem.set({ coin, about }, Number(state.problems?.[about] !== undefined))
         halted.set({ coin }, Number(state.halted !== undefined))
         if (state.gap_raw !== undefined) gap.set({ coin }, inCoins(BigInt(state.gap_raw), coin))
         if (state.gap_at !== undefined)
-          gapAge.set({ coin }, Math.max(0, ctx.databaseNow() / SECOND_MS - state.gap_at))
+          gapAge.set({ coin }, Math.max(0, ctx.database.now() / SECOND_MS - state.gap_at))
         if (state.treasury_raw !== undefined)
           treasury.set({ coin }, inCoins(BigInt(state.treasury_raw), coin))
         const rate = await ctx.coins.findRate(coin)
         // Without any rate, the age counts from 1970, so it is too old.
-        rateAge.set({ coin }, Math.max(0, ctx.databaseNow() / SECOND_MS - (rate?.at ?? 0)))
+        rateAge.set({ coin }, Math.max(0, ctx.database.now() / SECOND_MS - (rate?.at ?? 0)))
         if (state.treasury_short_raw !== undefined)
           short.set({ coin }, inCoins(BigInt(state.treasury_short_raw), coin))
       }
@@ -180,7 +180,7 @@ const payouts: NetworkCollector = {
       ['coin'],
     )
     return async (ctx) => {
-      const nowSeconds = unixSeconds(ctx.databaseNow())
+      const nowSeconds = unixSeconds(ctx.database.now())
       for (const { coin, state, count: number } of await ctx.payouts.countOpenTransfers())
         transfers.set({ coin, state }, number)
       for (const coin of COINS) {
@@ -208,7 +208,7 @@ const market: NetworkCollector = {
     )
     const disputed = gauge('orders_disputed', "Market orders that wait for the operator's decision")
     return async (ctx) => {
-      const backlog = await ctx.orders.readBacklog(unixSeconds(ctx.databaseNow()))
+      const backlog = await ctx.orders.readBacklog(unixSeconds(ctx.database.now()))
       overdue.set(backlog.overdue)
       lag.set(backlog.oldestSeconds)
       disputed.set(backlog.disputed)

@@ -2,7 +2,7 @@ import { createServer } from 'node:http'
 import path from 'node:path'
 import { createApp } from '../../../api/app.ts'
 import { check } from '../../../client/seal-verify.mjs'
-import { openContext, type Context } from '../../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../../shared/context.ts'
 import { verifyLogConsistency } from '../../../shared/crypto/log-tree.ts'
 import { readConfig } from '../../../shared/platform/config.ts'
 import { createLog } from '../../../shared/platform/log.ts'
@@ -90,7 +90,7 @@ export async function openLightReader(env: Record<string, string>, folder: strin
     async close() {
       server.close()
       server.closeAllConnections()
-      await ctx.close()
+      await closeContext(ctx)
     },
   }
 }

@@ -1,6 +1,6 @@
 import mongoose from 'mongoose'
 import { readConfig } from '../../../shared/platform/config.ts'
-import { openContext, type Context } from '../../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../../shared/context.ts'
 import { newId } from '../../../shared/platform/ids.ts'
 import { createLog } from '../../../shared/platform/log.ts'
 import { enqueueDeadline } from '../../../shared/market/order-deadlines.ts'
@@ -149,7 +149,7 @@ export async function withContext<T>(
     await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
     return await work(ctx)
   } finally {
-    await ctx.close()
+    await closeContext(ctx)
   }
 }
 

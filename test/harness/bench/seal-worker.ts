@@ -5,7 +5,7 @@
  */
 import mongoose from 'mongoose'
 import { readConfig } from '../../../shared/platform/config.ts'
-import { openContext } from '../../../shared/context.ts'
+import { closeContext, openContext } from '../../../shared/context.ts'
 import { makeSeal } from '../../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../../shared/ledger/signing.ts'
@@ -38,7 +38,7 @@ async function runOurs(): Promise<SealRun> {
   await makeSeal(ctx)
   await signSeals(withSigning(ctx))
   const sealed = performance.now()
-  await ctx.close()
+  await closeContext(ctx)
   return {
     entries,
     sequenceMs: sequenced - started,

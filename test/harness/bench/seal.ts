@@ -9,7 +9,7 @@ import { MerkleTree } from 'merkletreejs'
 import mongoose from 'mongoose'
 import { createApp } from '../../../api/app.ts'
 import { readConfig } from '../../../shared/platform/config.ts'
-import { openContext, type Context } from '../../../shared/context.ts'
+import { closeContext, openContext, type Context } from '../../../shared/context.ts'
 import { commit } from '../../../shared/crypto/commitment.ts'
 import { buildTree, HASH_BYTES } from '../../../shared/crypto/merkle.ts'
 import { signSeal } from '../../../shared/crypto/seal-payload.ts'
@@ -128,7 +128,7 @@ export async function benchSeal(
     ]
     await reader.close()
     await ctx.database.connection.dropDatabase()
-    await ctx.close()
+    await closeContext(ctx)
     figures.push(...(await benchList(envOf('list'))), await benchRoot(entries))
     return figures
   } finally {
@@ -285,7 +285,7 @@ async function benchList(env: Record<string, string>): Promise<Figure[]> {
   service.close()
   bare.close()
   await ctx.database.connection.dropDatabase()
-  await ctx.close()
+  await closeContext(ctx)
   const first = {
     name: 'seal: the first one after the chain has changed',
     value: firstMs,

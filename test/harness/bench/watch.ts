@@ -26,6 +26,7 @@ import { databaseUrl } from './processes.ts'
 import { watchCoin } from '../../../shared/money/coin-round.ts'
 import { nanoDriver } from '../../../shared/money/coins/nano/nano-driver.ts'
 import { withSigning } from '../../support/signing.ts'
+import { closeContext } from '../../../shared/context.ts'
 
 /** Open invoices in the database. */
 const OPEN = 50_000
@@ -85,7 +86,7 @@ export async function benchWatch(): Promise<Figure[]> {
       ),
     ]
   } finally {
-    await ctx.close()
+    await closeContext(ctx)
     node.stop()
     fs.rmSync(folder, { recursive: true, force: true })
     await servers.stop()

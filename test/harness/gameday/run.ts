@@ -6,6 +6,7 @@ import { run, type RunResult } from '../run.ts'
 import { startWitness } from '../testbed/witness.ts'
 import { openGameday, ORIGIN, queuesByPool } from './network.ts'
 import { play, type Mishap, type Played } from './play.ts'
+import { closeContext } from '../../../shared/context.ts'
 
 /**
  * Causes one mishap after another on a network of real processes, and audits it in the end. A mishap that fails,
@@ -54,7 +55,7 @@ export async function runGameday(
               fail(`${mishap.name}: ${error instanceof Error ? error.message : String(error)}`),
           )
       } finally {
-        await network.ctx.close()
+        await closeContext(network.ctx)
       }
       return gatherRecords(plain, plain.place)
     })

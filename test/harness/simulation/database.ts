@@ -1,6 +1,7 @@
 import mongoose, { type Connection } from 'mongoose'
 import type { Database, Session } from '../../../shared/platform/database.ts'
 import { unavailable } from '../../../shared/platform/database.ts'
+import { createSerializer } from '../../../shared/platform/serializer.ts'
 import { createModelCollection, type Server } from './collection.ts'
 import { NotModelled } from './query.ts'
 import { ModelSession, type UniqueIndex } from './replica-set.ts'
@@ -97,6 +98,7 @@ export function createModelDatabase(
     isReady: () => true,
     whenReady: () => Promise.resolve(),
     transaction,
+    serialize: createSerializer(),
     openSession: notModelled,
     inOrder: (work) => work(new ModelSession(true) as unknown as Session),
     now,

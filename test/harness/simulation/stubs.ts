@@ -2,13 +2,11 @@ import type { Context } from '../../../shared/context.ts'
 import type { World } from './world.ts'
 
 /** Stand-ins for what the scenarios' services need beside the database. */
-export function stubs(world: World): Pick<Context, 'leases' | 'metrics' | 'log' | 'now' | 'traces'> {
+export function stubs(world: World): Pick<Context, 'leases' | 'metrics' | 'log' | 'now'> {
   const { random } = world.schedule
   const skewMs = random.below(4_000)
   // Whether a lease is had is a coin's toss: nothing may depend on it.
   const lease = { renew: async () => random.chance(0.9), release: async () => {} }
-  const unused = (name: string) =>
-    new Proxy({}, { get: (_, key) => () => world.fail(`${name}.${String(key)} is not modelled`) })
   const quiet = new Proxy({}, { get: () => () => {} })
   return {
     leases: { take: async () => (random.chance(0.8) ? lease : undefined) } as unknown as Context['leases'],
@@ -17,7 +15,6 @@ export function stubs(world: World): Pick<Context, 'leases' | 'metrics' | 'log' 
     } as unknown as Context['metrics'],
     log: quiet as Context['log'],
     now: () => Date.now() + skewMs,
-    traces: unused('traces') as Context['traces'],
   }
 }
 

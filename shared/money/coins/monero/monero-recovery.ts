@@ -57,7 +57,7 @@ export const listOpen = (ctx: MoneroContext): Promise<TransferRecord[]> =>
 
 /** Lists the transfers confirmed so lately that a reorganisation may take them back. */
 export const listRecent = (ctx: MoneroContext): Promise<TransferRecord[]> =>
-  ctx.payouts.listConfirmedSince('xmr', unixSeconds(ctx.databaseNow() - FINAL_AFTER_MS))
+  ctx.payouts.listConfirmedSince('xmr', unixSeconds(ctx.database.now() - FINAL_AFTER_MS))
 
 /** Notes that the chain has a transfer; `isFinal`: deep enough to count. */
 async function noteInChain(ctx: MoneroContext, transfer: TransferRecord, isFinal: boolean): Promise<void> {

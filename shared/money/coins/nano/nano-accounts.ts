@@ -83,7 +83,7 @@ async function watchForgotten(ctx: NanoContext, indexes: readonly number[]): Pro
   const invoiced = new Set(invoices.map(({ address_index: index }) => index))
   // One that is free now is given to nobody from here on; one that is taken has its invoice.
   const forgotten = indexes.filter((index) => !invoiced.has(index))
-  const until = unixSeconds(ctx.databaseNow() + LAPSED_WATCH_MS)
+  const until = unixSeconds(ctx.database.now() + LAPSED_WATCH_MS)
   const found = forgotten.map((index) => ({
     index,
     address: stored.get(index)?.address ?? keys.deriveAccount(index).address,

@@ -104,7 +104,7 @@ async function scanExpired(ctx: NanoContext, now: number): Promise<string[]> {
     (page) => askAbout(ctx, page.map(addressOf)),
     async (page, listed) => {
       const troubles = await recordListed(ctx, listed)
-      const nowMs = ctx.databaseNow()
+      const nowMs = ctx.database.now()
       const later = unixSeconds(nowMs + LAPSED_LOOK_EVERY_MS)
       const ids = page.map(({ _id }) => _id)
       // What could not be recorded is scanned in the next round.
@@ -235,7 +235,7 @@ async function scanForgotten(ctx: NanoContext, now: number): Promise<void> {
         'money came to an address of ours that no invoice on record has',
       )
     }
-    await ctx.coins.postponeForgotten(page, now, unixSeconds(ctx.databaseNow() + LAPSED_LOOK_EVERY_MS))
+    await ctx.coins.postponeForgotten(page, now, unixSeconds(ctx.database.now() + LAPSED_LOOK_EVERY_MS))
   }
 }
 

@@ -85,7 +85,7 @@ export function runSender(
   untilMs: number,
 ): Promise<'done' | 'waiting' | 'stopped'> {
   const { treasury, representative: chosen } = ctx.nano.wallet()
-  return ctx.serialize(`nano account ${account.index}`, async () => {
+  return ctx.database.serialize(`nano account ${account.index}`, async () => {
     let stuck: { at: string | undefined; sinceMs: number } | undefined
     while (performance.now() < untilMs) {
       if (!(await checkSeed(ctx))) return 'stopped'

@@ -29,8 +29,8 @@ export const eventsScenario: Scenario = {
     const { random } = world.schedule
     const open = (aheadMs = 0) => {
       const database = world.openDatabase()
-      const databaseNow = () => database.now() + aheadMs
-      return { ...openStores(world.connection), ...stubs(world), database, databaseNow } as unknown as Context
+      const ahead = { ...database, now: () => database.now() + aheadMs }
+      return { ...openStores(world.connection), ...stubs(world), database: ahead } as unknown as Context
     }
     let [posts, marks] = [0, 0]
     const newMark = (): EventMark => makeMark(random.pick(AGENTS), 'post_hidden', `mark${++marks}`)

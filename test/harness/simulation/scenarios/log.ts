@@ -4,7 +4,6 @@ import { HASH_BYTES } from '../../../../shared/crypto/merkle.ts'
 import { computeLeaves, type EntryRecord } from '../../../../shared/ledger/entry.ts'
 import { createEntryTree } from '../../../../shared/ledger/entry-tree.ts'
 import { createEntryStore } from '../../../../shared/ledger/entry-store.ts'
-import { createMerkleLogStore } from '../../../../shared/ledger/merkle-log-store.ts'
 import type { PendingEntry } from '../../../../shared/ledger/pending.ts'
 import { makeSeal } from '../../../../shared/ledger/sealer.ts'
 import type { SealRecord } from '../../../../shared/ledger/seal.ts'
@@ -82,7 +81,6 @@ function openStores(connection: Connection) {
   return {
     entries: createEntryStore(connection),
     seals: createSealStore(connection),
-    merkleLog: createMerkleLogStore(connection),
     posts: createPostStore(connection, PATIENCE_MS),
   }
 }

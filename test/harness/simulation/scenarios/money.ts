@@ -1,6 +1,5 @@
 import type { Connection } from 'mongoose'
 import type { Context } from '../../../../shared/context.ts'
-import { createSerializer } from '../../../../shared/platform/serializer.ts'
 import { nowSeconds } from '../../../../shared/platform/time.ts'
 import { DISPUTE_OUTCOMES } from '../../../../shared/market/dispute-rules.ts'
 import { decideDispute } from '../../../../shared/market/dispute-service.ts'
@@ -118,20 +117,19 @@ function openStores(connection: Connection) {
 
 function openContext(world: World): Context {
   const database = world.openDatabase()
+  const stores = openStores(world.connection)
   const servedNow = {
     readServedUntil: async () => Date.now(),
-    findOutage: async () => undefined,
+    find: async () => undefined,
     recordRequest: async () => {},
   }
   return {
-    ...openStores(world.connection),
+    ...stores,
+    orders: { ...stores.orders, outages: servedNow },
     ...stubs(world),
     database,
-    databaseNow: () => database.now(),
-    serialize: createSerializer(),
     purposes: { pass: orderPurpose, order: orderPurpose },
     queues: { enqueue: async () => {} },
-    outages: servedNow,
     config: { disputeHoldMs: 0 },
   } as unknown as Context
 }

@@ -3,7 +3,6 @@ import { edgeTiles, logRootFromTiles } from '../crypto/log-tree.ts'
 import { HASH_BYTES, type Tile } from '../crypto/merkle.ts'
 import { MAJORITY } from '../platform/database.ts'
 import { rawOf } from '../platform/records.ts'
-import { createCosignatureStore } from './cosignature-store.ts'
 
 export type TilePlace = Pick<Tile, 'level' | 'index'>
 
@@ -27,52 +26,52 @@ const tileSchema = new Schema<LogTileRecord>(
 
 const DUPLICATE_KEY = 11_000
 
-/** Creates the store of the log: the tiles of its tree, and the cosignatures of its checkpoints. */
-export function createMerkleLogStore(connection: Connection) {
+/** Creates the store of the tiles of the log's tree. */
+export function createLogTileStore(connection: Connection) {
   const tiles = connection.model<LogTileRecord>('LogTile', tileSchema)
   const rawTiles = () => rawOf<LogTileRecord>(tiles)
 
-  const findTiles = (addresses: readonly TilePlace[]): Promise<(Buffer | undefined)[]> =>
+  const find = (addresses: readonly TilePlace[]): Promise<(Buffer | undefined)[]> =>
     findHashes(tiles, addresses.map(tileId))
+  /**
+   * Stores each given tile unless the stored one is as wide or wider, so that a late writer doesn't take
+   * back what another has added.
+   */
+  async function put(given: readonly Tile[]): Promise<void> {
+    if (given.length === 0) return
+    const writes = given.map(({ level, index, hashes }) => {
+      const width = hashes.length / HASH_BYTES
+      // If the stored tile is as wide, the upsert fails with a duplicate `_id`.
+      return {
+        updateOne: {
+          filter: { _id: tileId({ level, index }), width: { $lt: width } },
+          update: { $set: { width, hashes } },
+          upsert: true,
+        },
+      }
+    })
+    try {
+      await rawTiles().bulkWrite(writes, { ordered: false })
+    } catch (error) {
+      if (!(error instanceof mongoose.mongo.MongoBulkWriteError)) throw error
+      const failed = [error.writeErrors].flat()
+      if (failed.length === 0 || !failed.every(({ code }) => code === DUPLICATE_KEY)) throw error
+    }
+  }
 
   return {
     models: { tiles },
-    cosignatures: createCosignatureStore(connection),
-    /**
-     * Stores each given tile unless the stored one is as wide or wider, so that a late writer doesn't take
-     * back what another has added.
-     */
-    async putTiles(given: readonly Tile[]): Promise<void> {
-      if (given.length === 0) return
-      const writes = given.map(({ level, index, hashes }) => {
-        const width = hashes.length / HASH_BYTES
-        // If the stored tile is as wide, the upsert fails with a duplicate `_id`.
-        return {
-          updateOne: {
-            filter: { _id: tileId({ level, index }), width: { $lt: width } },
-            update: { $set: { width, hashes } },
-            upsert: true,
-          },
-        }
-      })
-      try {
-        await rawTiles().bulkWrite(writes, { ordered: false })
-      } catch (error) {
-        if (!(error instanceof mongoose.mongo.MongoBulkWriteError)) throw error
-        const failed = [error.writeErrors].flat()
-        if (failed.length === 0 || !failed.every(({ code }) => code === DUPLICATE_KEY)) throw error
-      }
-    },
+    put,
     /**
      * Stores tiles that were built from the entries, also in place of stored ones that hold something else,
      * however wide those are.
      */
-    async repairTiles(given: readonly Tile[]): Promise<void> {
+    async repair(given: readonly Tile[]): Promise<void> {
       if (given.length === 0) return
-      const stored = await findTiles(given)
+      const stored = await find(given)
       const repairs = given.flatMap(({ level, index, hashes }, place) => {
         const found = stored[place]
-        // One that is too short may say that it is wide: then putTiles() would leave it.
+        // One that is too short may say that it is wide: then put() would leave it.
         if (found === undefined || found.subarray(0, hashes.length).equals(hashes)) return []
         return {
           updateOne: {
@@ -82,12 +81,12 @@ export function createMerkleLogStore(connection: Connection) {
         }
       })
       if (repairs.length > 0) await rawTiles().bulkWrite(repairs, { ordered: false })
-      await this.putTiles(given)
+      await put(given)
     },
     /**
      * For each address the tile's hashes, one after the other, as many as are stored; undefined if none are.
      */
-    findTiles,
+    find,
     /**
      * The root of the log's first `size` entries, by its stored tiles.
      *
@@ -95,14 +94,14 @@ export function createMerkleLogStore(connection: Connection) {
      */
     async readRoot(size: number): Promise<Buffer> {
       const edge = edgeTiles(size)
-      const hashes = await findTiles(edge)
+      const hashes = await find(edge)
       const byId = new Map(edge.map((address, place) => [tileId(address), hashes[place]]))
       return logRootFromTiles(size, (address) => byId.get(tileId(address)))
     },
   }
 }
 
-export type MerkleLogStore = ReturnType<typeof createMerkleLogStore>
+export type LogTileStore = ReturnType<typeof createLogTileStore>
 
 const tileId = ({ level, index }: TilePlace): string => `${level}/${index}`
 
