@@ -1,35 +1,15 @@
 import type { Context } from '../context.ts'
 import { omitUndefined } from '../platform/omit-undefined.ts'
-import { isCopy } from '../platform/copy.ts'
 import { StartError } from '../platform/process.ts'
 import { DAY_MS, nowSeconds, SECOND_MS } from '../platform/time.ts'
 import { isOutage } from '../platform/database.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
-import type { CoinProblem } from './coin-store.ts'
+import { noteProblem } from './coin-state.ts'
 import type { SeenPayment } from './invoice.ts'
 import { isNodeTrouble, NodeUnreachable } from './node-errors.ts'
 import type { CoinDriver } from './driver.ts'
 import { isAlive } from './invoice-service.ts'
 import { expireInvoices, recordLoss, recordPayment, settleWaiting } from './settlement.ts'
-
-/** Whether the coin is halted; in a restored copy of the database all coins are. */
-export async function isStopped(ctx: Context, coin: Coin): Promise<boolean> {
-  if (await isCopy(ctx.database.connection)) return true
-  return (await ctx.coins.findCoin(coin))?.halted !== undefined
-}
-
-/** Halts payouts, sweeps and new addresses of a coin, because its chain and the database do not agree. */
-export async function stopCoin(ctx: Context, coin: Coin, reason: string): Promise<'stopped'> {
-  if (await isStopped(ctx, coin)) return 'stopped'
-  // Logged before it is stored: if the write succeeds but its answer is lost, nobody would log it afterwards.
-  ctx.log.error(
-    { reason },
-    `${COIN_UNITS[coin].name} is halted: no payouts, no sweeps, no new addresses before "operator reconcile ${coin}"`,
-  )
-  const at = nowSeconds(ctx)
-  await ctx.database.transaction((session) => ctx.coins.halt(coin, at, reason, session))
-  return 'stopped'
-}
 
 const REACHED = { configured: true, reachable: true }
 
@@ -77,18 +57,6 @@ export async function checkInvoiceAddress(ctx: Context, driver: CoinDriver, invo
   }
 }
 
-/**
- * Stores a problem that keeps a coin from being ready, and logs it if it is new.
- *
- * @param about the kind of problem; a coin can have one of each
- * @param sentence undefined: there is no such problem, or it is over
- */
-export async function noteProblem(ctx: Context, coin: Coin, about: CoinProblem, sentence?: string) {
-  if (!(await ctx.coins.noteProblem(coin, about, sentence))) return
-  if (sentence === undefined) ctx.log.info({ coin, about }, 'a problem of a coin is over')
-  else ctx.log.error({ coin, about, problem: sentence }, 'a coin is not ready: nobody can pay with it')
-}
-
 /** Remembers the last sentence about a subject. @returns whether it is a new one */
 function rememberIfNew(ctx: Context, about: string, sentence: string | undefined): boolean {
   const { lastLogged } = ctx.coins
@@ -129,15 +97,6 @@ export async function runWalletRound(ctx: Context, coin: Coin, round: () => Prom
     const level = isKnown ? 'debug' : 'warn'
     ctx.log[level]({ err: error }, `a round of the ${COIN_UNITS[coin].name} wallet ended early`)
   }
-}
-
-/** Halts a coin for a reconciliation. @returns the coin as it is then, and why it was halted first */
-export async function stopToReconcile(ctx: Context, coin: Coin) {
-  ctx.log.warn(`${COIN_UNITS[coin].name} is being reconciled, and halted until that is done`)
-  const at = nowSeconds(ctx)
-  await ctx.database.transaction((session) => ctx.coins.halt(coin, at, 'the operator reconciles it', session))
-  const record = await ctx.coins.findCoin(coin)
-  return { record, reason: record?.halted?.reason ?? 'it was not halted' }
 }
 
 const RECORDED_AT_ONCE = 8

@@ -1,9 +1,8 @@
-import type { AddressSource } from './address-pool.ts'
 import type { Coin } from './coin.ts'
 import type { CoinRecord } from './coin-store.ts'
-import type { DueGroup, GroupBounds } from './due-payouts.ts'
 import type { InvoiceRecord, SeenPayment } from './invoice.ts'
-import type { Findings } from './reconcile.ts'
+import type { DueGroup, TransferRecord } from './payout.ts'
+import type { StrayMoney } from './reconciliation-store.ts'
 
 /**
  * A coin, as the workers see it. A driver keeps no state: database and chain know everything. Each method
@@ -87,4 +86,53 @@ export interface WalletState {
   readonly address: string
   readonly height: number
   readonly totalRaw?: bigint
+}
+
+export interface GroupBounds {
+  maxPayouts: number
+  maxRaw?: bigint
+}
+
+export interface AddressSource {
+  coin: Coin
+  indexFile: string
+  treasury(): Promise<string>
+  /** An object that lives as long as this process has the wallet open. */
+  session: object
+  /** An index at which a run may begin that no backup knows. */
+  beginRun(known: KnownIndexes): Promise<number>
+  /** `count` addresses with indexes of `from` or more, each higher than the one before. */
+  derive(from: number, count: number): Promise<{ index: number; address: string }[]>
+}
+
+export interface KnownIndexes {
+  /** The highest index that the database, the index file or the asking process knows; -1 if there is none. */
+  highest: number
+  /** How long ago this venue is known to have made addresses last; 0 if it never has. */
+  ageSeconds: number
+}
+
+/** A transaction of ours that the database does not know, as the chain has it. */
+export interface FoundTransaction extends Pick<
+  TransferRecord,
+  'kind' | 'account_index' | 'previous' | 'tx' | 'signed' | 'fee_raw'
+> {
+  readonly amountRaw: bigint
+  /** Addresses outside the wallet that it sent money to. */
+  readonly to: readonly string[]
+  /** How much it sent to each, if the wallet knows. */
+  readonly sent?: readonly { readonly address: string; readonly amountRaw: bigint }[]
+  readonly paymentIds?: readonly string[]
+}
+
+export type Sending = Pick<FoundTransaction, 'tx' | 'amountRaw' | 'to' | 'sent'>
+
+/** Takes what a driver finds in the chain. */
+export interface Findings {
+  /** Stores a transaction of ours, unless it is on record. */
+  adopt(found: FoundTransaction): Promise<void>
+  /** Records what came to an address of ours, which counts once. @returns its id; undefined if it is our own money */
+  count(arrival: SeenPayment): Promise<string | undefined>
+  /** Notes money at an address of ours that belongs to no invoice. */
+  stray(money: StrayMoney): void
 }

@@ -2,7 +2,7 @@ import { omitUndefined } from '../../../platform/omit-undefined.ts'
 import { nowSeconds } from '../../../platform/time.ts'
 import { dustThreshold } from '../../coin.ts'
 import { recordPayments } from '../../coin-round.ts'
-import type { Scan } from '../../driver.ts'
+import type { Findings, Scan } from '../../driver.ts'
 import {
   FIRST_UNLOCK_SECONDS,
   isOnWordAlone,
@@ -12,7 +12,6 @@ import {
   type SeenPayment,
 } from '../../invoice.ts'
 import { AnswerTooLong, NodeUnreachable } from '../../node-errors.ts'
-import type { Findings } from '../../reconcile.ts'
 import { recordLoss } from '../../settlement.ts'
 import { compareOutgoing, firstCompared, readHeight } from './monero-chain.ts'
 import { MONERO_FACTS } from './monero-facts.ts'

@@ -1,5 +1,5 @@
 import { MINUTE_MS, SECOND_MS, nowSeconds } from '../../../platform/time.ts'
-import { noteProblem } from '../../coin-round.ts'
+import { noteProblem } from '../../coin-state.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
 import type { NanoContext } from './nano-gateway.ts'
 
