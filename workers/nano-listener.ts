@@ -1,7 +1,10 @@
 import type { QueueName } from '../shared/platform/queues.ts'
-import { requireNano } from '../shared/money/coins/nano/nano-gateway.ts'
-import { createNanoHints } from '../shared/money/coins/nano/nano-watch.ts'
+import { requireNano, type NanoContext } from '../shared/money/coins/nano/nano-gateway.ts'
+import { scanHinted } from '../shared/money/coins/nano/nano-scan.ts'
 import { watchNanoConfirmations, type NanoWatch } from '../shared/money/coins/nano/nano-websocket.ts'
+import { isNodeTrouble } from '../shared/money/node-errors.ts'
+import { recordScan } from '../shared/money/sightings.ts'
+import { createGroups } from '../shared/platform/group-commit.ts'
 import { createTracker, type Tracker } from '../shared/platform/tracker.ts'
 import { unixSeconds } from '../shared/platform/time.ts'
 import type { CoinsContext } from './worker-context.ts'
@@ -40,4 +43,25 @@ export function startNanoListener(
       void ctx.queues.enqueue('watch-nano', {}, { debounceId: 'listening' })
     },
   })
+}
+
+const HINTS_AT_ONCE = 500
+
+/**
+ * Makes a function that takes the destination of each confirmed send, and scans it if it is an invoice's
+ * address. Destinations that come during a scan share the next one; errors are logged.
+ */
+export function createNanoHints(ctx: NanoContext): (destination: string) => Promise<void> {
+  return createGroups<string, void>(
+    async (destinations) => {
+      try {
+        await recordScan(ctx, 'xno', scanHinted(ctx, [...new Set(destinations)]))
+      } catch (error) {
+        const level = isNodeTrouble(error) ? 'debug' : 'warn'
+        ctx.log[level]({ err: error }, 'a confirmation in Nano could not be followed')
+      }
+      return destinations.map(() => ({ status: 'fulfilled', value: undefined }))
+    },
+    { maxItems: HINTS_AT_ONCE, atOnce: 2 },
+  )
 }

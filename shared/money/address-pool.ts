@@ -1,15 +1,16 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { z } from 'zod'
 import type { Context } from '../context.ts'
-import { lockFile, readJsonFile, textWithSum, writeDurably } from '../platform/durable-file.ts'
+import { lockFile, textWithSum, writeDurably } from '../platform/durable-file.ts'
 import { performStep, type WatchStep } from '../platform/step.ts'
 import { ADDRESS_POOL } from '../platform/limits.ts'
 import { nowSeconds } from '../platform/time.ts'
+import { readIndexFile, runsOf, type IndexFile, type Run } from './address-index.ts'
 import type { Coin } from './coin.ts'
-import { isStopped, runWalletRound } from './coin-round.ts'
+import { runWalletRound } from './coin-round.ts'
+import { isStopped } from './coin-state.ts'
 import type { AddressRecord, AddressStock } from './coin-store.ts'
-import type { CoinDriver } from './driver.ts'
+import type { AddressSource, CoinDriver } from './driver.ts'
 
 /**
  * The *pool* holds addresses that a worker made ahead, each for one process of the API. That process alone
@@ -17,20 +18,7 @@ import type { CoinDriver } from './driver.ts'
  *
  * A *run* is the addresses that one process of the workers makes, one index after the other. Database and files
  * may all be of an old backup, so each process begins a run where no backup can have one; how, the coin says.
- *
- * The *index file* lies beside the seed, so restoring the database doesn't reset it. It names the runs, in the
- * order in which they began, so that a reconciliation finds money at addresses that the database has forgotten.
- * `highest` is the highest index in any of them; `at` is when it was written, in Unix seconds.
  */
-const run = z.tuple([z.int().min(0), z.int().min(0)])
-const indexFile = z.object({
-  highest: z.int().min(-1),
-  at: z.int().min(0).optional(),
-  runs: z.array(run).optional(),
-})
-type IndexFile = z.output<typeof indexFile>
-/** The first and the last index of a run. */
-export type Run = z.output<typeof run>
 
 /** What this process has made, by the session of the wallet that it is of. */
 const ownRuns = new WeakMap<object, Run>()
@@ -39,25 +27,6 @@ const MOST_RUNS = 10_000
 
 /** Addresses made for a process that has none; afterwards its stock is filled up to ADDRESS_POOL. */
 const FIRST_STOCK = 20
-
-export interface AddressSource {
-  coin: Coin
-  indexFile: string
-  treasury(): Promise<string>
-  /** An object that lives as long as this process has the wallet open. */
-  session: object
-  /** An index at which a run may begin that no backup knows. */
-  beginRun(known: KnownIndexes): Promise<number>
-  /** `count` addresses with indexes of `from` or more, each higher than the one before. */
-  derive(from: number, count: number): Promise<{ index: number; address: string }[]>
-}
-
-export interface KnownIndexes {
-  /** The highest index that the database, the index file or the asking process knows; -1 if there is none. */
-  highest: number
-  /** How long ago this venue is known to have made addresses last; 0 if it never has. */
-  ageSeconds: number
-}
 
 /**
  * Fills the stocks of all API processes, if wallet and database agree.
@@ -162,13 +131,4 @@ function holdersOfNewAddresses(free: ReadonlyMap<string, number>, asker: Address
   return [...stocks].flatMap(([holder, count]) =>
     Array<string>(count === 0 ? FIRST_STOCK : Math.max(0, ADDRESS_POOL - count)).fill(holder),
   )
-}
-
-/** The runs that the index file names, the oldest first; of an older version's file, one with all. */
-export const runsOf = ({ highest, runs }: IndexFile): Run[] => runs ?? (highest < 0 ? [] : [[0, highest]])
-
-/** Reads the index file; -1 if there is none. @throws Error if it isn't as it was written */
-export function readIndexFile(file: string): IndexFile {
-  const broken = `The address index ${file} does not hold what was written there; restore it from where it was kept.`
-  return readJsonFile(file, indexFile, (cause) => new Error(broken, { cause })) ?? { highest: -1 }
 }

@@ -1,35 +1,14 @@
 import type { Context } from '../context.ts'
 import { omitUndefined } from '../platform/omit-undefined.ts'
-import { isCopy } from '../platform/copy.ts'
 import { StartError } from '../platform/process.ts'
 import { DAY_MS, nowSeconds, SECOND_MS } from '../platform/time.ts'
-import { isOutage } from '../platform/database.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
-import type { CoinProblem } from './coin-store.ts'
-import type { SeenPayment } from './invoice.ts'
+import { noteProblem } from './coin-state.ts'
 import { isNodeTrouble, NodeUnreachable } from './node-errors.ts'
 import type { CoinDriver } from './driver.ts'
 import { isAlive } from './invoice-service.ts'
-import { expireInvoices, recordLoss, recordPayment, settleWaiting } from './settlement.ts'
-
-/** Whether the coin is halted; in a restored copy of the database all coins are. */
-export async function isStopped(ctx: Context, coin: Coin): Promise<boolean> {
-  if (await isCopy(ctx.database.connection)) return true
-  return (await ctx.coins.findCoin(coin))?.halted !== undefined
-}
-
-/** Halts payouts, sweeps and new addresses of a coin, because its chain and the database do not agree. */
-export async function stopCoin(ctx: Context, coin: Coin, reason: string): Promise<'stopped'> {
-  if (await isStopped(ctx, coin)) return 'stopped'
-  // Logged before it is stored: if the write succeeds but its answer is lost, nobody would log it afterwards.
-  ctx.log.error(
-    { reason },
-    `${COIN_UNITS[coin].name} is halted: no payouts, no sweeps, no new addresses before "operator reconcile ${coin}"`,
-  )
-  const at = nowSeconds(ctx)
-  await ctx.database.transaction((session) => ctx.coins.halt(coin, at, reason, session))
-  return 'stopped'
-}
+import { expireInvoices, recordLoss, settleWaiting } from './settlement.ts'
+import { scanAll, scanOne } from './sightings.ts'
 
 const REACHED = { configured: true, reachable: true }
 
@@ -43,13 +22,18 @@ export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void>
   let sureAt = startedAt
   try {
     const before = await ctx.coins.findCoin(coin)
-    const { troubles, seen, sureUntil = startedAt } = await driver.scan(startedAt)
+    const { end, troubles } = await scanAll(ctx, driver, startedAt)
+    const { seen, agreedHeight, sureUntil = startedAt, doubt } = end
+    const now = nowSeconds(ctx)
+    if (doubt !== undefined) {
+      await ctx.coins.report(coin, omitUndefined({ height_at: seen.height_at }), now)
+      throw doubt
+    }
     sureAt = Math.min(startedAt, sureUntil)
     const isComplete = troubles.length === 0
-    const now = nowSeconds(ctx)
-    const round_at = isComplete && sureAt > 0 ? sureAt : undefined
+    const whole = isComplete ? { height: agreedHeight, round_at: sureAt > 0 ? sureAt : undefined } : {}
     const reached = { ...REACHED, checked_at: now, required_confirmations: confirmations }
-    await ctx.coins.report(coin, { ...reached, ...seen, ...omitUndefined({ round_at }) }, now)
+    await ctx.coins.report(coin, { ...reached, ...seen, ...omitUndefined(whole) }, now)
     if (before?.reachable === false) ctx.log.info(`the ${COIN_UNITS[coin].name} node is reached`)
     await settleWaiting(ctx, coin)
     logTroubles(ctx, coin, troubles)
@@ -68,25 +52,14 @@ export async function checkInvoiceAddress(ctx: Context, driver: CoinDriver, invo
   const invoice = await ctx.invoices.find(invoiceId)
   if (invoice?.coin !== driver.coin) return
   try {
-    await driver.scanInvoice(invoice)
+    const { end } = await scanOne(ctx, driver, invoice)
+    if (end.doubt !== undefined) throw end.doubt
     const at = nowSeconds(ctx)
     await ctx.coins.report(driver.coin, { ...REACHED, checked_at: at }, at)
   } catch (error) {
     if (!isNodeTrouble(error)) throw error
     ctx.log.debug({ err: error, invoice_id: invoiceId }, 'an invoice could not be scanned')
   }
-}
-
-/**
- * Stores a problem that keeps a coin from being ready, and logs it if it is new.
- *
- * @param about the kind of problem; a coin can have one of each
- * @param sentence undefined: there is no such problem, or it is over
- */
-export async function noteProblem(ctx: Context, coin: Coin, about: CoinProblem, sentence?: string) {
-  if (!(await ctx.coins.noteProblem(coin, about, sentence))) return
-  if (sentence === undefined) ctx.log.info({ coin, about }, 'a problem of a coin is over')
-  else ctx.log.error({ coin, about, problem: sentence }, 'a coin is not ready: nobody can pay with it')
 }
 
 /** Remembers the last sentence about a subject. @returns whether it is a new one */
@@ -129,34 +102,6 @@ export async function runWalletRound(ctx: Context, coin: Coin, round: () => Prom
     const level = isKnown ? 'debug' : 'warn'
     ctx.log[level]({ err: error }, `a round of the ${COIN_UNITS[coin].name} wallet ended early`)
   }
-}
-
-/** Halts a coin for a reconciliation. @returns the coin as it is then, and why it was halted first */
-export async function stopToReconcile(ctx: Context, coin: Coin) {
-  ctx.log.warn(`${COIN_UNITS[coin].name} is being reconciled, and halted until that is done`)
-  const at = nowSeconds(ctx)
-  await ctx.database.transaction((session) => ctx.coins.halt(coin, at, 'the operator reconciles it', session))
-  const record = await ctx.coins.findCoin(coin)
-  return { record, reason: record?.halted?.reason ?? 'it was not halted' }
-}
-
-const RECORDED_AT_ONCE = 8
-
-/** Records payments; one that fails is logged and delays no other. @returns a sentence about each failure */
-export async function recordPayments(ctx: Context, found: readonly SeenPayment[]): Promise<string[]> {
-  const troubles: string[] = []
-  for (let start = 0; start < found.length; start += RECORDED_AT_ONCE) {
-    const batch = found.slice(start, start + RECORDED_AT_ONCE)
-    const ended = await Promise.allSettled(batch.map((payment) => recordPayment(ctx, payment)))
-    for (const [index, outcome] of ended.entries()) {
-      if (outcome.status === 'fulfilled') continue
-      const { coin, tx } = batch[index] as SeenPayment
-      troubles.push(`${tx}: ${String(outcome.reason)}`)
-      const level = isOutage(outcome.reason) ? 'warn' : 'error'
-      ctx.log[level]({ err: outcome.reason, coin, tx }, 'a payment that was found could not be recorded')
-    }
-  }
-  return troubles
 }
 
 /** Looks up whom a transaction pays and stores that for the operator; nothing if the node can't be asked. */

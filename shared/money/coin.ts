@@ -1,3 +1,5 @@
+import type { Config } from '../platform/config.ts'
+
 /**
  * Inside, money is a BigInt in the coin's smallest unit (raw, piconero); in MongoDB and on the wire it is
  * decimal text. A price in USD is rounded when it becomes an amount, by priceInCoin(): up, at the decimals
@@ -18,6 +20,31 @@ interface CoinUnits {
 export const COIN_UNITS: Readonly<Record<Coin, CoinUnits>> = {
   xno: { name: 'Nano', unit: 'raw', decimals: 30, shownDecimals: 6 },
   xmr: { name: 'Monero', unit: 'piconero', decimals: 12, shownDecimals: 8 },
+}
+
+type CoinJob = 'watch' | 'check' | 'fill' | 'reconcile'
+
+/** What is known of a coin without its node or its keys, so the API may import it. */
+export interface CoinFacts {
+  isSetUp(config: Config): boolean
+  /** Parses an address that somebody has a key to; those with one `account` pay into one account. */
+  parseAddress(text: string): { address: string; account: string } | undefined
+  paymentUri(address: string, amountRaw: bigint): string
+  readonly addressForm: string
+  /** Confirmations that an invoice's payment needs. @param base the coin's own number, or its setting's */
+  requiredConfirmations(invoice: { order_id?: string }, base: number): number
+  readonly menu: {
+    anonymity: string
+    anonymityDetail: string
+    agentAutonomy: string
+    settlementIfOff: 'automatic' | 'manual'
+  }
+  readonly hasPublicAccounts: boolean
+  /** Whether a transaction pays one address alone, so that its hash says which payment it is. */
+  readonly paysOneAddress: boolean
+  /** The address that our transaction of kind `payout` pays, if it says so itself. @param signed as it is stored */
+  payeeOf?(signed: string): string
+  readonly queues: { readonly [Job in CoinJob]: `${Job}-${'nano' | 'monero'}` }
 }
 
 /** The smallest amount that counts as money: one of the last decimal that a price shows. */

@@ -1,12 +1,13 @@
-import type { AddressSource } from './address-pool.ts'
 import type { Coin } from './coin.ts'
-import type { CoinRecord } from './coin-store.ts'
-import type { DueGroup, GroupBounds } from './due-payouts.ts'
-import type { InvoiceRecord, SeenPayment } from './invoice.ts'
-import type { Findings } from './reconcile.ts'
+import type { AddressRecord, CoinProblem, CoinRecord } from './coin-store.ts'
+import type { InvoiceRecord, PaymentRecord, SeenPayment } from './invoice.ts'
+import type { NodeUnreachable } from './node-errors.ts'
+import type { DueGroup, TransferRecord } from './payout.ts'
+import type { StrayMoney } from './reconciliation-store.ts'
 
 /**
- * A coin, as the workers see it. A driver keeps no state: database and chain know everything. Each method
+ * A coin, as the workers see it. A driver returns what it saw, and the round that asked it puts that on record. It
+ * keeps no state: database and chain know everything. Each method
  * throws NodeUnreachable or NodeRefused if the node doesn't answer or refuses; the next round goes on from
  * there.
  */
@@ -18,9 +19,12 @@ export interface CoinDriver {
   /** The wallet's own addresses at these indexes, as far as it has any there. */
   addressesAt(indexes: readonly number[]): Promise<ReadonlyMap<number, string>>
 
-  /** Scans every open address, and records the payments found. @param startedAt Unix seconds */
-  scan(startedAt: number): Promise<Scan>
-  scanInvoice(invoice: InvoiceRecord): Promise<void>
+  /** Scans every open address. @param startedAt Unix seconds */
+  scan(startedAt: number): Scan
+  /** Scans one invoice's address; absent if a scan reads all addresses at once anyway. */
+  scanInvoice?(invoice: InvoiceRecord): Scan
+  /** Present without scanInvoice(): whoever asks before a scan begins shares it. */
+  shareScan?(scan: () => Promise<RecordedScan>): Promise<RecordedScan>
   /** Whom a transaction pays, as far as wallet or node can tell; undefined if they don't know it. */
   findTransaction(tx: string): Promise<FoundPay[] | undefined>
 
@@ -55,15 +59,64 @@ export interface FoundPay {
   readonly isConfirmed: boolean
 }
 
-export interface Scan {
-  /** Sentences about payments that could not be recorded: nothing expires then. */
-  readonly troubles: readonly string[]
+/** Yields what is seen, in the order in which it has to go on record; goes on once that is done. */
+export type Scan = AsyncGenerator<Sighting, ScanEnd>
+
+/** Wallet or chain and the database disagree about our transactions or keys: the coin has to be halted. */
+export interface Difference {
+  readonly kind: 'differs'
+  readonly why: string
+}
+
+export type Sighting =
+  /** Payments to addresses of ours, and sentences about what may be payments and can't be told now. */
+  | {
+      readonly kind: 'payments'
+      readonly found: readonly SeenPayment[]
+      readonly troubles: readonly string[]
+      /** Ids of expired invoices: all that their addresses have is among these payments. */
+      readonly expired?: readonly string[]
+    }
+  /** Payments on record that the chain lacks. */
+  | { readonly kind: 'lost'; readonly payments: readonly PaymentRecord[] }
+  /** Payments on record that aren't shown from this height on, and not long enough to be lost; or are again. */
+  | {
+      readonly kind: 'missing'
+      readonly paymentIds: readonly string[]
+      readonly since: number | undefined
+    }
+  /** Scanned addresses of invoices that the database may have forgotten, and those where money was found now. */
+  | {
+      readonly kind: 'forgotten'
+      readonly scanned: readonly AddressRecord[]
+      readonly holding: readonly AddressRecord[]
+    }
+  /** Final transactions of ours that the operator has recorded as payouts by hand. */
+  | { readonly kind: 'recorded by hand'; readonly transactions: readonly FoundTransaction[] }
+  | { readonly kind: 'treasury'; readonly address: string }
+  /** A problem of the coin that begins; without a sentence it is over. */
+  | { readonly kind: 'problem'; readonly about: CoinProblem; readonly sentence: string | undefined }
+  | Difference
+
+export interface ScanEnd {
+  /** What the coin's record says of its node from now on. */
   readonly seen: Partial<Pick<CoinRecord, 'height' | 'height_at' | 'grown_at'>>
+  /** Up to where wallet and database agree: the height on record, if all that was seen is on record. */
+  readonly agreedHeight?: number
   /**
    * Up to when nothing that was sent can be missing, in Unix seconds: the chain has grown after that. If it is
    * absent, up to the start of the round.
    */
   readonly sureUntil?: number
+  /** Why the node may be cut off or behind: what it doesn't show says nothing. */
+  readonly doubt?: NodeUnreachable
+}
+
+/** A scan that is on record. */
+export interface RecordedScan<End = ScanEnd> {
+  readonly end: End
+  /** Sentences about payments that could not be recorded: nothing expires then. */
+  readonly troubles: readonly string[]
 }
 
 export interface Funds {
@@ -87,4 +140,53 @@ export interface WalletState {
   readonly address: string
   readonly height: number
   readonly totalRaw?: bigint
+}
+
+export interface GroupBounds {
+  maxPayouts: number
+  maxRaw?: bigint
+}
+
+export interface AddressSource {
+  coin: Coin
+  indexFile: string
+  treasury(): Promise<string>
+  /** An object that lives as long as this process has the wallet open. */
+  session: object
+  /** An index at which a run may begin that no backup knows. */
+  beginRun(known: KnownIndexes): Promise<number>
+  /** `count` addresses with indexes of `from` or more, each higher than the one before. */
+  derive(from: number, count: number): Promise<{ index: number; address: string }[]>
+}
+
+export interface KnownIndexes {
+  /** The highest index that the database, the index file or the asking process knows; -1 if there is none. */
+  highest: number
+  /** How long ago this venue is known to have made addresses last; 0 if it never has. */
+  ageSeconds: number
+}
+
+/** A transaction of ours that the database does not know, as the chain has it. */
+export interface FoundTransaction extends Pick<
+  TransferRecord,
+  'kind' | 'account_index' | 'previous' | 'tx' | 'signed' | 'fee_raw'
+> {
+  readonly amountRaw: bigint
+  /** Addresses outside the wallet that it sent money to. */
+  readonly to: readonly string[]
+  /** How much it sent to each, if the wallet knows. */
+  readonly sent?: readonly { readonly address: string; readonly amountRaw: bigint }[]
+  readonly paymentIds?: readonly string[]
+}
+
+export type Sending = Pick<FoundTransaction, 'tx' | 'amountRaw' | 'to' | 'sent'>
+
+/** Takes what a driver finds in the chain. */
+export interface Findings {
+  /** Stores a transaction of ours, unless it is on record. */
+  adopt(found: FoundTransaction): Promise<void>
+  /** Records what came to an address of ours, which counts once. @returns its id; undefined if it is our own money */
+  count(arrival: SeenPayment): Promise<string | undefined>
+  /** Notes money at an address of ours that belongs to no invoice. */
+  stray(money: StrayMoney): void
 }

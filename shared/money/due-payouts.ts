@@ -1,31 +1,10 @@
 import type { Context } from '../context.ts'
 import { nowSeconds } from '../platform/time.ts'
-import { dustThreshold, parseAmount, type Coin } from './coin.ts'
+import { parseAmount, type Coin } from './coin.ts'
 import { holdPayouts } from './payout-service.ts'
-import type { PayoutRecord } from './payout.ts'
+import type { GroupBounds } from './driver.ts'
+import { leastToMove, type DueGroup, type PayoutRecord } from './payout.ts'
 import { findSuspects } from './suspects.ts'
-
-/**
- * What is moved in a transaction of its own is worth at least a hundredth of the least payout: else each
- * millionth that somebody sends would cost the venue as much work as a sale.
- */
-export function leastToMove(ctx: Pick<Context, 'config'>, coin: Coin): bigint {
-  const leastRaw = (parseAmount(ctx.config.minPayout[coin], coin) + 99n) / 100n
-  const dustRaw = dustThreshold(coin)
-  return leastRaw > dustRaw ? leastRaw : dustRaw
-}
-
-/** Payouts to one address that go out together. */
-export interface DueGroup {
-  address: string
-  payouts: PayoutRecord[]
-  sumRaw: bigint
-}
-
-export interface GroupBounds {
-  maxPayouts: number
-  maxRaw?: bigint
-}
 
 /**
  * Reads which payouts may be sent, and which of them are due: their payee (an agent over all its addresses,
@@ -49,7 +28,7 @@ export async function readSendable(ctx: Context, coin: Coin, isAsked = false) {
   for (const payout of payouts)
     for (const payee of payeesOf(payout)) sums.set(payee, (sums.get(payee) ?? 0n) + BigInt(payout.amount_raw))
   const minRaw = parseAmount(ctx.config.minPayout[coin], coin)
-  const leastRaw = leastToMove(ctx, coin)
+  const leastRaw = leastToMove(ctx.config, coin)
   const sumTo = (payee: string): bigint => sums.get(payee) ?? 0n
   const isDue = (payout: PayoutRecord): boolean =>
     payout.due_at !== undefined ||
@@ -112,10 +91,6 @@ export function splitDue(group: DueGroup, mostRaw: bigint, leastRaw: bigint): Du
 /** Ids sort by time. */
 const oldestId = ({ payouts }: DueGroup): string =>
   payouts.reduce((first, { _id }) => (_id < first ? _id : first), payouts[0]?._id ?? '')
-
-/** The sum of what is due to these groups, in the smallest unit. */
-export const sumDue = (groups: readonly DueGroup[]): bigint =>
-  groups.reduce((sum, { sumRaw }) => sum + sumRaw, 0n)
 
 /**
  * Holds the payouts that a transaction which nobody has accounted for may have paid, and disputes the orders

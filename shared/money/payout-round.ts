@@ -2,12 +2,13 @@ import type { Context } from '../context.ts'
 import { nowSeconds, SECOND_MS } from '../platform/time.ts'
 import { COIN_UNITS, formatAmount, parseAmount, type Coin } from './coin.ts'
 import { COIN_FACTS } from './coin-facts.ts'
-import { isStopped, runWalletRound } from './coin-round.ts'
+import { runWalletRound } from './coin-round.ts'
+import { isStopped } from './coin-state.ts'
 import type { TreasuryFields } from './coin-store.ts'
 import type { CoinDriver, NextDue } from './driver.ts'
-import { groupDue, splitDue, sumDue, type DueGroup } from './due-payouts.ts'
+import { groupDue, splitDue } from './due-payouts.ts'
 import { isOwnAddress } from './payout-address.ts'
-import type { UnexplainedSend } from './payout.ts'
+import { sumDue, type DueGroup, type UnexplainedSend } from './payout.ts'
 
 const LISTED_FOR_MS = 5 * SECOND_MS
 

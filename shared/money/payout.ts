@@ -1,7 +1,8 @@
 import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
 import { list, maybe, number, text, textOf, type RecordOf } from '../platform/fields.ts'
-import type { Coin } from './coin.ts'
+import type { Config } from '../platform/config.ts'
+import { dustThreshold, parseAmount, type Coin } from './coin.ts'
 
 /**
  * A *payout* is one sum that the venue owes to one payee: `owed`; `in_transfer`; `manual`, paid by hand;
@@ -56,6 +57,27 @@ export type StoredPayout = RecordOf<typeof payoutFields> & Ledgered & Telling
 
 /** A payout as shown: in a transfer, it has that transfer's state, transaction and time of change. */
 export type PayoutRecord = Omit<StoredPayout, 'state'> & { state: PayoutState }
+
+/**
+ * What is moved in a transaction of its own is worth at least a hundredth of the least payout: else each
+ * millionth that somebody sends would cost the venue as much work as a sale.
+ */
+export function leastToMove(config: Pick<Config, 'minPayout'>, coin: Coin): bigint {
+  const leastRaw = (parseAmount(config.minPayout[coin], coin) + 99n) / 100n
+  const dustRaw = dustThreshold(coin)
+  return leastRaw > dustRaw ? leastRaw : dustRaw
+}
+
+/** Payouts to one address that go out together. */
+export interface DueGroup {
+  address: string
+  payouts: PayoutRecord[]
+  sumRaw: bigint
+}
+
+/** The sum of what is due to these groups, in the smallest unit. */
+export const sumDue = (groups: readonly Pick<DueGroup, 'sumRaw'>[]): bigint =>
+  groups.reduce((sum, { sumRaw }) => sum + sumRaw, 0n)
 
 /** Whether a transfer carries its payouts: if it was replaced, they became owed in that transaction. */
 export const carries = (

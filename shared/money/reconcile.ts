@@ -6,12 +6,11 @@ import { newId } from '../platform/ids.ts'
 import { nowSeconds } from '../platform/time.ts'
 import { recordArrival } from './arrivals.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
-import { stopToReconcile } from './coin-round.ts'
-import type { CoinDriver } from './driver.ts'
+import { stopToReconcile } from './coin-state.ts'
+import type { CoinDriver, Findings, FoundTransaction } from './driver.ts'
 import { holdSuspects } from './due-payouts.ts'
-import { isPayment, type InvoiceRecord, type SeenPayment } from './invoice.ts'
+import { isPayment, type InvoiceRecord } from './invoice.ts'
 import { adoptTransfers, explainTransfer, freeCleared, newTransfer } from './payout-service.ts'
-import type { TransferRecord } from './payout.ts'
 import type { FoundSend, StrayMoney } from './reconciliation-store.ts'
 import { listUndecided, listUnexplained } from './suspects.ts'
 
@@ -21,29 +20,6 @@ import { listUndecided, listUnexplained } from './suspects.ts'
  * the database did not know is held until the operator has explained that transaction: so nothing is
  * silently paid twice.
  */
-
-/** A transaction of ours that the database does not know, as the chain has it. */
-export interface FoundTransaction extends Pick<
-  TransferRecord,
-  'kind' | 'account_index' | 'previous' | 'tx' | 'signed' | 'fee_raw'
-> {
-  readonly amountRaw: bigint
-  /** Addresses outside the wallet that it sent money to. */
-  readonly to: readonly string[]
-  /** How much it sent to each, if the wallet knows. */
-  readonly sent?: readonly { readonly address: string; readonly amountRaw: bigint }[]
-  readonly paymentIds?: readonly string[]
-}
-
-/** Takes what a driver finds in the chain. */
-export interface Findings {
-  /** Stores a transaction of ours, unless it is on record. */
-  adopt(found: FoundTransaction): Promise<void>
-  /** Records what came to an address of ours, which counts once. @returns its id; undefined if it is our own money */
-  count(arrival: SeenPayment): Promise<string | undefined>
-  /** Notes money at an address of ours that belongs to no invoice. */
-  stray(money: StrayMoney): void
-}
 
 /** @returns `found` sums up what `findings` was given. @param reason why the transactions are on record */
 export function startFindings(ctx: Context, coin: Coin, reason: string) {

@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts'
 import type { Coin } from './coin.ts'
-import type { FoundTransaction } from './reconcile.ts'
+import type { Sending } from './driver.ts'
 import { ANYWHERE, type StoredPayout, type UnexplainedSend } from './payout.ts'
 
 /*
@@ -61,8 +61,6 @@ export async function isPaidUp(ctx: Context, { coin, tx, amount_raw, unexplained
   const sent = to.length === 1 && address !== ANYWHERE ? { sent: [{ address, amountRaw }] } : {}
   return (await listUnexplained(ctx, coin, { tx, amountRaw, to, ...sent })).length === 0
 }
-
-export type Sending = Pick<FoundTransaction, 'tx' | 'amountRaw' | 'to' | 'sent'>
 
 /**
  * The recipients who got another sum than the payouts that the operator recorded as paid to them with this

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { coinFindings } from '../../shared/operation/coin-findings.ts'
-import { readIndexFile } from '../../shared/money/address-pool.ts'
+import { readIndexFile } from '../../shared/money/address-index.ts'
 import { REORG_BLOCKS } from '../../shared/money/coins/monero/monero-chain.ts'
 import {
   createMoneroWallet,

@@ -126,6 +126,26 @@ describe('the law of imports', () => {
     expect(breaches(isUpwards)).toEqual([])
   })
 
+  it('runs one way through the files of money, types included', () => {
+    const inMoney = isBelow('shared/money')
+    const targetsOf = Map.groupBy(
+      imports.filter(({ file, target }) => inMoney(file) && inMoney(target)),
+      ({ file }) => file,
+    )
+    const reachableFrom = (file: string): Set<string> => {
+      const reached = new Set<string>()
+      const waiting = [file]
+      for (let next = waiting.pop(); next !== undefined; next = waiting.pop())
+        for (const { target } of targetsOf.get(next) ?? [])
+          if (!reached.has(target)) {
+            reached.add(target)
+            waiting.push(target)
+          }
+      return reached
+    }
+    expect([...targetsOf.keys()].filter((file) => reachableFrom(file).has(file))).toEqual([])
+  })
+
   it('keeps the client to itself and shared/crypto, types included', () => {
     expect(
       breaches(

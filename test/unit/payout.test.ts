@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { splitDue, type DueGroup } from '../../shared/money/due-payouts.ts'
+import { splitDue } from '../../shared/money/due-payouts.ts'
 import {
   CARRYING,
   carries,
@@ -9,7 +9,7 @@ import {
   showPayout,
   TRANSFER_STATES,
 } from '../../shared/money/payout.ts'
-import type { StoredPayout, TransferRecord } from '../../shared/money/payout.ts'
+import type { DueGroup, StoredPayout, TransferRecord } from '../../shared/money/payout.ts'
 
 const payout = (fields: Partial<StoredPayout>): StoredPayout => ({
   ...{ _id: 'out_1', source: 'mkt_1/release', coin: 'xno', agent_id: 'agt_1', amount_raw: '5' },

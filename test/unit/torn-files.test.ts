@@ -21,7 +21,7 @@ import { ensureSealKey, readSealKey } from '../../shared/ledger/seal-key.ts'
 import { memoryText, readMemory } from '../../shared/ledger/seal-memory.ts'
 import { rememberSignedAnnouncement } from '../../shared/ledger/signed-announcements.ts'
 import { verifyBackup } from '../../shared/operation/backup.ts'
-import { readIndexFile } from '../../shared/money/address-pool.ts'
+import { readIndexFile } from '../../shared/money/address-index.ts'
 import { openNanoSeed } from '../../shared/money/coins/nano/nano-keys.ts'
 import { FULL } from '../support/full.ts'
 

@@ -5,14 +5,13 @@ import type { PaymentRecord } from '../../shared/money/invoice.ts'
 import { checkInvoice } from '../../shared/money/invoice-service.ts'
 import { encodeNanoAddress } from '../../shared/crypto/nano-address.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, unixSeconds } from '../../shared/platform/time.ts'
-import { startNanoListener } from '../../workers/nano-listener.ts'
+import { createNanoHints, startNanoListener } from '../../workers/nano-listener.ts'
 import { setRate } from '../support/coins.ts'
 import { checkMoney } from '../support/money.ts'
 import type { RpcExchange } from '../../devnet/nano-node/nano-node.ts'
 import { DAY_RAW, signAndPublish, useNanoVenue, XNO, type NanoVenue } from '../support/nano-venue.ts'
 import { checkNanoInvoice, fillNanoPool, watchNano } from '../support/nano-jobs.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
-import { createNanoHints } from '../../shared/money/coins/nano/nano-watch.ts'
 import { FULL, sampled } from '../support/full.ts'
 
 const LIMIT = { limitMs: PATIENCE_MS }
@@ -215,36 +214,56 @@ describe('a round over the open addresses', () => {
   )
 
   it.runIf(FULL)('finds the paid one among thousands that are not', async () => {
-    const paid = await venue.invoice(1)
-    const { _id: _, ...rest } = paid
-    const unpaid = Array.from({ length: 3_000 }, (_, place) => ({
-      ...rest,
-      _id: `inv_${String(place).padStart(26, '0')}`,
-      agent_id: `agt_${place}`,
-      address: encodeNanoAddress(randomBytes(32).toString('hex').toUpperCase()),
-      address_index: 10_000 + place,
-    }))
-    await venue.ctx.invoices.models.invoices.insertMany(unpaid, { lean: true })
-    await venue.ctx.coins.addAddresses(
-      unpaid.map(({ address, address_index: index }) => ({
-        _id: `xno:${index}`,
-        coin: 'xno',
-        index,
-        address,
-        state: 'taken',
-      })),
-    )
-    const other = unpaid[2_500]
-    venue.pay(paid, DAY_RAW)
-    if (other !== undefined) venue.pay(other, DAY_RAW / 2n)
+    const { paid, other } = await payTwoOfThousands()
     venue.node.resetCalls()
     await watchNano(venue.ctx)
     expect(venue.node.calls('accounts_receivable')).toBe(4)
     expect((await payments()).map(({ invoice_id }) => invoice_id).toSorted()).toEqual(
-      [other?._id, paid._id].toSorted(),
+      [other._id, paid._id].toSorted(),
     )
   })
+
+  it.runIf(FULL)('counts what the other pages show if one page is never answered', async () => {
+    const { paid, other } = await payTwoOfThousands()
+    venue.node.lie(({ action, requestText }) =>
+      action === 'accounts_receivable' && requestText.includes(paid.address) ? { status: 500 } : undefined,
+    )
+    await watchNano(venue.ctx)
+    expect((await payments()).map(({ invoice_id }) => invoice_id)).toEqual([other._id])
+    expect((await coin()).reachable).toBe(false)
+    venue.node.lie(null)
+    await watchNano(venue.ctx)
+    expect(await payments()).toHaveLength(2)
+  })
 })
+
+/** Makes 3,001 open invoices, of which the first page of a round has one that is paid, and a later page another. */
+async function payTwoOfThousands() {
+  const paid = await venue.invoice(1)
+  const { _id: _, ...rest } = paid
+  const unpaid = Array.from({ length: 3_000 }, (_, place) => ({
+    ...rest,
+    _id: `inv_z${String(place).padStart(25, '0')}`,
+    agent_id: `agt_${place}`,
+    address: encodeNanoAddress(randomBytes(32).toString('hex').toUpperCase()),
+    address_index: 10_000 + place,
+  }))
+  await venue.ctx.invoices.models.invoices.insertMany(unpaid, { lean: true })
+  await venue.ctx.coins.addAddresses(
+    unpaid.map(({ address, address_index: index }) => ({
+      _id: `xno:${index}`,
+      coin: 'xno',
+      index,
+      address,
+      state: 'taken',
+    })),
+  )
+  const other = unpaid[2_500]
+  if (other === undefined) throw new Error('there are fewer invoices than were made')
+  venue.pay(paid, DAY_RAW)
+  venue.pay(other, DAY_RAW / 2n)
+  return { paid, other }
+}
 
 describe('a node that gives no news', () => {
   const hang = (): void => {

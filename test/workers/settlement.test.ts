@@ -7,9 +7,10 @@ import * as purchase from '../../shared/passes/pass-purchase.ts'
 import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { MAX_CREDITED_DAYS } from '../../shared/platform/limits.ts'
-import { recordPayments, watchCoin } from '../../shared/money/coin-round.ts'
+import { watchCoin } from '../../shared/money/coin-round.ts'
 import { parseAmount } from '../../shared/money/coin.ts'
-import type { CoinDriver } from '../../shared/money/driver.ts'
+import type { CoinDriver, Scan } from '../../shared/money/driver.ts'
+import { recordPayments } from '../../shared/money/sightings.ts'
 import type { InvoiceRecord, PaymentRecord } from '../../shared/money/invoice.ts'
 import { FIXED_RATE_SOURCE } from '../../shared/money/rate.ts'
 import { queuePrefix } from '../../shared/platform/queues.ts'
@@ -335,9 +336,10 @@ describe('an invoice whose time is over', () => {
   it('in the middle of a round waits for the next one, which scans after that', async () => {
     const { id } = await newInvoice()
     const round = (lastsMs: number) => {
-      const scan = () => {
+      const scan = async function* (): Scan {
         service.advance(lastsMs)
-        return Promise.resolve({ troubles: [], seen: {} })
+        yield { kind: 'payments', found: [], troubles: [] }
+        return { seen: {} }
       }
       return watchCoin(ctx, { coin: 'xno', confirmations: 1, scan } as unknown as CoinDriver)
     }

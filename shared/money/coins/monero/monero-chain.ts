@@ -1,9 +1,8 @@
 import { DAY_MS, MINUTE_MS } from '../../../platform/time.ts'
-import { stopCoin } from '../../coin-round.ts'
 import type { CoinRecord } from '../../coin-store.ts'
+import type { Difference, FoundTransaction } from '../../driver.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
 import { ANYWHERE, type TransferRecord } from '../../payout.ts'
-import { adoptTransaction, type FoundTransaction } from '../../reconcile.ts'
 import { listUnexplained } from '../../suspects.ts'
 import type { MoneroContext } from './monero-gateway.ts'
 import type { MoneroOutgoing } from './monero-wallet.ts'
@@ -68,27 +67,38 @@ export async function readSent(ctx: MoneroContext, sinceHeight: number): Promise
   return { outgoing, stored, unknown }
 }
 
-/**
- * Halts the coin if the wallet has sent what neither the database knows nor the operator has recorded.
- *
- * @returns what it has sent; undefined if the coin is halted
- */
-export async function compareOutgoing(ctx: MoneroContext, coin: CoinRecord | undefined, height: number) {
-  if (coin?.halted !== undefined) return undefined
+/** What the wallet has sent, against what is on record. */
+type Comparison =
+  | {
+      readonly kind: 'agrees'
+      readonly sent: Sent
+      /** What the operator has recorded, as confirmed as it has to be to go on record as ours. */
+      readonly byHand: readonly MoneroOutgoing[]
+    }
+  | Difference
+  | { readonly kind: 'halted' }
+
+/** Finds out whether the wallet has sent what neither the database knows nor the operator has recorded. */
+export async function compareOutgoing(
+  ctx: MoneroContext,
+  coin: CoinRecord | undefined,
+  height: number,
+): Promise<Comparison> {
+  if (coin?.halted !== undefined) return { kind: 'halted' }
   // Nothing was sent, and no invoice made, before the first whole round.
-  if (coin?.height === undefined) return { outgoing: [], stored: [], unknown: [] } satisfies Sent
+  if (coin?.height === undefined)
+    return { kind: 'agrees', sent: { outgoing: [], stored: [], unknown: [] }, byHand: [] }
   const sent = await readSent(ctx, firstCompared(coin, height))
   const strange: MoneroOutgoing[] = []
+  const byHand: MoneroOutgoing[] = []
   for (const transaction of sent.unknown) {
     if (!(await isByHand(ctx, transaction))) strange.push(transaction)
-    else if (isDeep(ctx, transaction))
-      await adoptTransaction(ctx, 'xmr', toFound(transaction), 'the operator has recorded it')
+    else if (isDeep(ctx, transaction)) byHand.push(transaction)
   }
   const [first, ...more] = strange
-  if (first === undefined) return sent
+  if (first === undefined) return { kind: 'agrees', sent, byHand }
   const which = `${first.txHash}${more.length === 0 ? '' : ` and ${more.length} more`}`
-  await stopCoin(ctx, 'xmr', `the wallet has sent ${which}, which the database does not know`)
-  return undefined
+  return { kind: 'differs', why: `the wallet has sent ${which}, which the database does not know` }
 }
 
 /** Whether a transaction has MONERO_CONFIRMATIONS. */

@@ -1,17 +1,16 @@
 import { randomInt } from 'node:crypto'
-import { readIndexFile, type AddressSource, type KnownIndexes } from '../../address-pool.ts'
-import { stopCoin } from '../../coin-round.ts'
+import { readIndexFile } from '../../address-index.ts'
+import { stopCoin } from '../../coin-state.ts'
 import type { CoinRecord } from '../../coin-store.ts'
-import type { CoinDriver } from '../../driver.ts'
+import type { AddressSource, CoinDriver, Findings, KnownIndexes } from '../../driver.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
-import type { Findings } from '../../reconcile.ts'
 import { compareOutgoing, firstCompared, readHeight, readSent } from './monero-chain.ts'
 import { isByHand, isDeep, toFound } from './monero-chain.ts'
 import type { MoneroContext } from './monero-gateway.ts'
 import { moneroHoldings } from './monero-holdings.ts'
 import { MONERO_BOUNDS, payMonero } from './monero-pay.ts'
 import { leaveToOtherWallets, listOpen, listRecent, seeToTransfers } from './monero-recovery.ts'
-import { countPayments, shareScan } from './monero-watch.ts'
+import { countPayments, scanWallet } from './monero-watch.ts'
 
 /** The driver of Monero, over the wallet of this process. */
 export function moneroDriver(ctx: MoneroContext): CoinDriver {
@@ -20,13 +19,14 @@ export function moneroDriver(ctx: MoneroContext): CoinDriver {
     confirmations: ctx.config.monero.confirmations,
     addresses: moneroAddresses(ctx),
     addressesAt: (indexes) => ctx.monero.wallet.listAddresses(indexes),
-    scan: () => shareScan(ctx),
-    scanInvoice: async () => void (await shareScan(ctx)),
+    scan: () => scanWallet(ctx),
+    shareScan: (scan) => ctx.monero.shareScan('', scan),
     findTransaction: (tx) => findTransaction(ctx, tx),
     async checkAgreement() {
       const coin = await ctx.coins.findCoin('xmr')
-      const sent = await compareOutgoing(ctx, coin, await readHeight(ctx, coin))
-      return sent !== undefined && !(await haltIfAddressesLack(ctx))
+      const comparison = await compareOutgoing(ctx, coin, await readHeight(ctx, coin))
+      if (comparison.kind === 'differs') await stopCoin(ctx, 'xmr', comparison.why)
+      return comparison.kind === 'agrees' && !(await haltIfAddressesLack(ctx))
     },
     bounds: MONERO_BOUNDS,
     isUnderWay: async () => (await listOpen(ctx)).length + (await listRecent(ctx)).length > 0,

@@ -1,5 +1,4 @@
-import type { CoinFacts } from '../../coin-facts.ts'
-import { formatAmount } from '../../coin.ts'
+import { formatAmount, type CoinFacts } from '../../coin.ts'
 import { parseMoneroAddress } from './monero-address.ts'
 
 export const MONERO_FACTS: CoinFacts = {

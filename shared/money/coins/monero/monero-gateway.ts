@@ -5,7 +5,7 @@ import { createSharedReads } from '../../../platform/group-commit.ts'
 import type { Log } from '../../../platform/log.ts'
 import { StartError } from '../../../platform/process.ts'
 import { SECOND_MS } from '../../../platform/time.ts'
-import type { Scan } from '../../driver.ts'
+import type { RecordedScan } from '../../driver.ts'
 import { createMoneroWallet, type MoneroWallet } from './monero-wallet.ts'
 
 /** The venue's wallet. Its keys are in monero-wallet-rpc alone. */
@@ -13,7 +13,7 @@ export interface MoneroGateway {
   readonly wallet: MoneroWallet
   readonly indexFile: string
   /** Answers everybody who asked before it began. */
-  readonly shareScan: ReturnType<typeof createSharedReads<Scan>>
+  readonly shareScan: ReturnType<typeof createSharedReads<RecordedScan>>
   /** What this process gives to nobody: it was all that there was, without a fee. */
   keptForFees: bigint
   /** What this process has sent last, and how many blocks there were then. */
@@ -38,7 +38,7 @@ export function openMoneroGateway(config: Config, log: Log, timeoutMs = LIMIT_MS
   return {
     wallet: createMoneroWallet({ url, log, timeoutMs }),
     indexFile: path.join(config.dataDir, 'monero-address-index'),
-    shareScan: createSharedReads<Scan>(),
+    shareScan: createSharedReads<RecordedScan>(),
     keptForFees: 0n,
   }
 }

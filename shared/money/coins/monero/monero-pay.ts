@@ -1,11 +1,10 @@
 import { nowSeconds } from '../../../platform/time.ts'
 import { parseAmount } from '../../coin.ts'
-import { isStopped, noteProblem } from '../../coin-round.ts'
+import { isStopped, noteProblem, stopCoin } from '../../coin-state.ts'
 import type { NextDue, PayBounds } from '../../driver.ts'
-import { sumDue, type DueGroup } from '../../due-payouts.ts'
 import { NodeRefused } from '../../node-errors.ts'
 import { newTransfer, storeOrDrop } from '../../payout-service.ts'
-import type { TransferRecord } from '../../payout.ts'
+import { sumDue, type DueGroup, type TransferRecord } from '../../payout.ts'
 import { parseMoneroAddress } from './monero-address.ts'
 import { compareOutgoing, readHeight } from './monero-chain.ts'
 import { listOpen, offer, seeToTransfers, type SignedMonero } from './monero-recovery.ts'
@@ -37,9 +36,10 @@ export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<void
   // The first round of the watcher says from where on wallet and database are compared.
   if (coin?.height === undefined) return
   const height = await readHeight(ctx, coin)
-  const sent = await compareOutgoing(ctx, coin, height)
-  if (sent === undefined) return
-  await seeToTransfers(ctx, sent, height)
+  const comparison = await compareOutgoing(ctx, coin, height)
+  if (comparison.kind === 'differs') await stopCoin(ctx, 'xmr', comparison.why)
+  if (comparison.kind !== 'agrees') return
+  await seeToTransfers(ctx, comparison.sent, height)
   if ((await listOpen(ctx)).some(({ in_flight: isInFlight }) => isInFlight)) return
   const address = await wallet.primaryAddress()
   const { totalPico, unlockedPico, blocksToUnlock } = await wallet.balance()

@@ -1,8 +1,7 @@
 import { omitUndefined } from '../../../platform/omit-undefined.ts'
 import { nowSeconds } from '../../../platform/time.ts'
 import { dustThreshold } from '../../coin.ts'
-import { recordPayments } from '../../coin-round.ts'
-import type { Scan } from '../../driver.ts'
+import type { Findings, Scan, Sighting } from '../../driver.ts'
 import {
   FIRST_UNLOCK_SECONDS,
   isOnWordAlone,
@@ -12,9 +11,7 @@ import {
   type SeenPayment,
 } from '../../invoice.ts'
 import { AnswerTooLong, NodeUnreachable } from '../../node-errors.ts'
-import type { Findings } from '../../reconcile.ts'
-import { recordLoss } from '../../settlement.ts'
-import { compareOutgoing, firstCompared, readHeight } from './monero-chain.ts'
+import { compareOutgoing, firstCompared, readHeight, toFound } from './monero-chain.ts'
 import { MONERO_FACTS } from './monero-facts.ts'
 import type { MoneroContext } from './monero-gateway.ts'
 import type { MoneroIncoming } from './monero-wallet.ts'
@@ -32,32 +29,27 @@ import type { MoneroIncoming } from './monero-wallet.ts'
 const LOST_AFTER_BLOCKS = 5
 const UNLOCKED_AT_ONCE = 500
 
-/**
- * Scans the whole wallet; whoever asks before it begins shares it.
- *
- * @throws NodeUnreachable, NodeRefused
- */
-export const shareScan = (ctx: MoneroContext): Promise<Scan> =>
-  ctx.monero.shareScan('', () => scanWallet(ctx))
-
-/** Compares the wallet's sends with the database, records what came in, and what it no longer shows. */
-async function scanWallet(ctx: MoneroContext): Promise<Scan> {
+/** Compares the wallet's sends with the database, and yields what came in, and what it no longer shows. */
+export async function* scanWallet(ctx: MoneroContext): Scan {
   const coin = await ctx.coins.findCoin('xmr')
   const height = await readHeight(ctx, coin)
-  const isAgreed = (await compareOutgoing(ctx, coin, height)) !== undefined
+  const comparison = await compareOutgoing(ctx, coin, height)
+  const isAgreed = comparison.kind === 'agrees'
+  if (comparison.kind === 'differs') yield comparison
+  if (isAgreed) yield { kind: 'recorded by hand', transactions: comparison.byHand.map(toFound) }
   const sinceHeight = firstCompared(coin, height)
   const underWay = await listUnderWay(ctx, height)
   const blocks = underWay.flatMap(({ height: block }) => block ?? [])
   const { incoming, troubles } = await listIncoming(ctx, sinceHeight, blocks)
-  const isPoolRead = troubles.length === 0
   const found = await readFound(ctx, incoming, height)
-  troubles.push(...(await recordPayments(ctx, await withoutKnown(ctx, found))))
+  yield { kind: 'payments', found: await withoutKnown(ctx, found), troubles }
   // A wallet that does not agree may have been restored, and not have found everything again yet.
   const settled = isAgreed ? await ctx.invoices.listSettledSince('xmr', sinceHeight) : []
-  if (isPoolRead) await recordLosses(ctx, [...underWay, ...settled], found, height)
+  const isPoolRead = troubles.length === 0
+  if (isPoolRead) yield* findLosses(ctx, [...underWay, ...settled], found, height)
   if (coin !== undefined && coin.treasury_address === undefined)
-    await ctx.coins.noteTreasury('xmr', { treasury_address: await ctx.monero.wallet.primaryAddress() })
-  return { troubles, seen: isAgreed && troubles.length === 0 ? { height } : {} }
+    yield { kind: 'treasury', address: await ctx.monero.wallet.primaryAddress() }
+  return { seen: {}, ...(isAgreed ? { agreedHeight: height } : {}) }
 }
 
 /** Lists what came in; without the pool, and with a trouble, if that has too much for one answer. */
@@ -168,18 +160,18 @@ function isNews(found: SeenPayment, record: ArrivalRecord): boolean {
 }
 
 /**
- * Records as lost each expected payment that the wallet has not shown for LOST_AFTER_BLOCKS blocks: a settled
+ * Yields as lost each expected payment that the wallet has not shown for LOST_AFTER_BLOCKS blocks: a settled
  * one in a block, any other in a block or the pool. Left out are those on the operator's word alone, and
  * settled ones to an address of another wallet.
  *
  * @throws NodeUnreachable if the wallet lacks an address that it once had: then it shows nothing of it
  */
-async function recordLosses(
+async function* findLosses(
   ctx: MoneroContext,
   expected: readonly PaymentRecord[],
   found: readonly SeenPayment[],
   height: number,
-): Promise<void> {
+): AsyncGenerator<Sighting> {
   const places = new Map(found.map((payment) => [keyOfFound(payment), payment]))
   const back: string[] = []
   const fresh: string[] = []
@@ -195,8 +187,8 @@ async function recordLosses(
     if (payment.missing_since === undefined || since > height) fresh.push(_id)
     if (!isOnWordAlone(payment) && height - since >= LOST_AFTER_BLOCKS) lost.push(payment)
   }
-  if (back.length > 0) await ctx.invoices.noteMissing(back, undefined)
-  if (fresh.length > 0) await ctx.invoices.noteMissing(fresh, height)
+  if (back.length > 0) yield { kind: 'missing', paymentIds: back, since: undefined }
+  if (fresh.length > 0) yield { kind: 'missing', paymentIds: fresh, since: height }
   if (lost.length === 0) return
   const highest = lost.reduce((most, { address_index: index }) => Math.max(most, index), 0)
   if (!(await ctx.monero.wallet.hasAddress(highest)))
@@ -205,8 +197,9 @@ async function recordLosses(
     )
   const foreign = await listForeign(ctx, lost)
   // What was not settled yet is gone all the same: it would hold its invoice open for ever.
-  for (const payment of lost)
-    if (payment.state !== 'settled' || !foreign.has(payment.address_index)) await recordLoss(ctx, payment)
+  const isGone = ({ state, address_index: index }: PaymentRecord) =>
+    state !== 'settled' || !foreign.has(index)
+  yield { kind: 'lost', payments: lost.filter(isGone) }
 }
 
 /** Returns the indexes at which our address is another wallet's: this one can't see what came there. */

@@ -1,4 +1,4 @@
-import type { CoinFacts } from '../../coin-facts.ts'
+import type { CoinFacts } from '../../coin.ts'
 import { encodeNanoAddress, NANO_BURN_ADDRESS, parseNanoAddress } from '../../../crypto/nano-address.ts'
 import type { NanoBlock } from './nano-blocks.ts'
 

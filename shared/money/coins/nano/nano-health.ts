@@ -1,5 +1,5 @@
 import { MINUTE_MS, SECOND_MS, nowSeconds } from '../../../platform/time.ts'
-import { noteProblem } from '../../coin-round.ts'
+import type { ScanEnd, Sighting } from '../../driver.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
 import type { NanoContext } from './nano-gateway.ts'
 
@@ -10,16 +10,15 @@ const STANDS_STILL_MS = 5 * MINUTE_MS
 
 /**
  * Asks whether the node is behind or cut off: such a node answers as any other, and lacks what was paid
- * since. Stores as a problem of the coin that it prunes.
+ * since. In the live network one that stands still lacks what was sent since the chain last grew (`sureUntil`).
  *
- * @returns what the watcher reports of it; `trouble` if what it does not show says nothing; in the live network
- *   `sureUntil`: a node that stands still lacks what was sent since the chain last grew
+ * @returns also whether it is a new problem of the coin that the node prunes, or no longer one
  */
-export async function readNode(ctx: NanoContext) {
+export async function readNode(ctx: NanoContext): Promise<{ problems: Sighting[]; end: ScanEnd }> {
   const { rpc } = ctx.nano
   const [{ cemented, pruned }, before] = await Promise.all([rpc.blockCount(), ctx.coins.findCoin('xno')])
-  const problem = pruned === undefined ? undefined : PRUNING
-  if (problem !== before?.problems?.node) await noteProblem(ctx, 'xno', 'node', problem)
+  const sentence = pruned === undefined ? undefined : PRUNING
+  const isNews = sentence !== before?.problems?.node
   const highest = before?.height ?? 0
   const now = nowSeconds(ctx)
   const grownAt = cemented > highest || before?.grown_at === undefined ? now : before.grown_at
@@ -31,9 +30,12 @@ export async function readNode(ctx: NanoContext) {
   // It has grown at some time after it was last read.
   const sureUntil = cemented > highest ? (before?.height_at ?? 0) : 0
   return {
-    seen: { height: Math.max(cemented, highest), height_at: now, grown_at: grownAt },
-    ...(isLive ? { sureUntil } : {}),
-    trouble: reason === undefined ? undefined : new NodeUnreachable(reason),
+    problems: isNews ? [{ kind: 'problem', about: 'node', sentence }] : [],
+    end: {
+      seen: { height: Math.max(cemented, highest), height_at: now, grown_at: grownAt },
+      ...(isLive ? { sureUntil } : {}),
+      ...(reason === undefined ? {} : { doubt: new NodeUnreachable(reason) }),
+    },
   }
 }
 

@@ -1,14 +1,9 @@
 import type { Context } from '../../../context.ts'
-import { omitUndefined } from '../../../platform/omit-undefined.ts'
-import { LAPSED_LOOK_EVERY_MS, LAPSED_WATCH_MS } from '../../../platform/limits.ts'
-import { nowSeconds, unixSeconds } from '../../../platform/time.ts'
 import { pagesOf } from '../../../platform/records.ts'
 import { dustThreshold } from '../../coin.ts'
-import { recordPayments } from '../../coin-round.ts'
 import type { InvoiceRecord, SeenPayment } from '../../invoice.ts'
-import type { Scan } from '../../driver.ts'
+import type { Scan, Sighting } from '../../driver.ts'
 import type { PaymentProgress, WatchedAddress } from '../../invoice-store.ts'
-import { recordLoss } from '../../settlement.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { settleOrStop } from './nano-sender.ts'
@@ -28,36 +23,32 @@ const MAX_OPEN_PAGE = 16 * RECEIVABLE_BATCH
 const EXPIRED_PAGES = 100
 
 /**
- * Scans every open address, at expired ones that are due, and at what isn't confirmed yet; records the
- * payments found.
+ * Scans every open address, expired ones that are due, and what isn't confirmed yet.
  *
  * @param startedAt of the round, in Unix seconds
- * @throws NodeUnreachable if the node is cut off or behind; what it showed is recorded before that
  */
-export async function scanRound(ctx: NanoContext, startedAt: number): Promise<Scan> {
-  const { seen, trouble, sureUntil } = await readNode(ctx)
-  const troubles = [...(await scanOpen(ctx)), ...(await scanExpired(ctx, startedAt))]
-  await scanForgotten(ctx, startedAt)
-  if (trouble !== undefined) {
-    await ctx.coins.report('xno', { height_at: seen.height_at }, nowSeconds(ctx))
-    throw trouble
-  }
-  troubles.push(...(await scanUnconfirmed(ctx, startedAt)))
-  return { troubles, seen, ...omitUndefined({ sureUntil }) }
+export async function* scanRound(ctx: NanoContext, startedAt: number): Scan {
+  const { problems, end } = await readNode(ctx)
+  yield* problems
+  yield* scanOpen(ctx)
+  yield* scanExpired(ctx, startedAt)
+  yield* scanForgotten(ctx, startedAt)
+  if (end.doubt === undefined) yield* scanUnconfirmed(ctx, startedAt)
+  return end
 }
 
 /** Scans addresses of payments under way, which a crash may have left, and of all unexpired invoices. */
-async function scanOpen(ctx: NanoContext): Promise<string[]> {
+async function* scanOpen(ctx: NanoContext): AsyncGenerator<Sighting> {
   const underWay = await ctx.invoices.listUnderWay('xno')
   const indexes = new Set(underWay.map(({ address_index }) => address_index))
   const invoices = await ctx.invoices.findByAddresses('xno', [...indexes])
-  const troubles = await scanAddresses(ctx, invoices.map(addressOf))
-  const ask = async (addresses: string[]) => {
-    troubles.push(...(await scanChains(ctx, addresses)))
-    return askAbout(ctx, addresses)
-  }
-  const found = await forEachPage(readOpen(ctx), ask, (_, listed) => recordListed(ctx, listed))
-  return [...troubles, ...found]
+  yield* scanAddresses(ctx, invoices.map(addressOf))
+  const asked = readAhead(readOpen(ctx), async (addresses) => {
+    const chains = await readChains(ctx, addresses)
+    return { chains, listed: await askAbout(ctx, addresses) }
+  })
+  const read = readAhead(asked, async ({ chains, listed }) => [...chains, await readListed(ctx, listed)])
+  for await (const sightings of read) yield* sightings
 }
 
 /** Yields batches of unexpired invoices' addresses; reads the next page while these are asked about. */
@@ -97,22 +88,14 @@ async function addressesOf(ctx: NanoContext, indexes: readonly number[]): Promis
   })
 }
 
-/** Scans the addresses of expired invoices that are due for it, and puts off their next scan. */
-async function scanExpired(ctx: NanoContext, now: number): Promise<string[]> {
-  return forEachPage(
-    readExpired(ctx, now),
-    (page) => askAbout(ctx, page.map(addressOf)),
-    async (page, listed) => {
-      const troubles = await recordListed(ctx, listed)
-      const nowMs = ctx.database.now()
-      const later = unixSeconds(nowMs + LAPSED_LOOK_EVERY_MS)
-      const ids = page.map(({ _id }) => _id)
-      // What could not be recorded is scanned in the next round.
-      if (troubles.length === 0)
-        await ctx.invoices.postponeScan(ids, later, unixSeconds(nowMs - LAPSED_WATCH_MS))
-      return troubles
-    },
-  )
+/** Scans the addresses of expired invoices that are due for it. */
+async function* scanExpired(ctx: NanoContext, now: number): AsyncGenerator<Sighting> {
+  const asked = readAhead(readExpired(ctx, now), async (page) => {
+    return { page, listed: await askAbout(ctx, page.map(addressOf)) }
+  })
+  yield* readAhead(asked, async ({ page, listed }) => {
+    return { ...(await readListed(ctx, listed)), expired: page.map(({ _id }) => _id) }
+  })
 }
 
 const addressOf = ({ address }: Pick<InvoiceRecord, 'address'>): string => address
@@ -128,46 +111,47 @@ async function* readExpired(ctx: NanoContext, now: number): AsyncGenerator<Watch
 }
 
 /**
- * Records the answers about one page while the next is asked about, four pages at once.
+ * Yields what is read of each page, in their order, and reads the next ones meanwhile, four at once.
  *
- * @param record returns sentences about what could not be recorded
- * @returns all those sentences
- * @throws the first error, after all work has ended
+ * @throws the first error, after what was read of the other pages
  */
-async function forEachPage<Page>(
+async function* readAhead<Page, Read>(
   pages: AsyncGenerator<Page>,
-  ask: (page: Page) => Promise<ClaimedSend[]>,
-  record: (page: Page, listed: ClaimedSend[]) => Promise<string[]>,
-): Promise<string[]> {
-  const troubles: string[] = []
-  // A generator queues the calls of next(), so that each reader gets a page of its own.
-  const readers = Array.from({ length: AT_ONCE }, async () => {
-    let recording = Promise.resolve()
-    try {
-      for await (const page of { [Symbol.asyncIterator]: () => ({ next: () => pages.next() }) }) {
-        const listed = await ask(page)
-        await recording
-        recording = record(page, listed).then((sentences) => void troubles.push(...sentences))
-        recording.catch(() => undefined) // it is awaited below
+  read: (page: Page) => Promise<Read>,
+): AsyncGenerator<Read> {
+  const underWay: Promise<PromiseSettledResult<Read>>[] = []
+  const errors: unknown[] = []
+  let isLast = false
+  for (;;) {
+    // One page that always fails must not hide the others; but a node that is away is not asked about all.
+    while (!isLast && underWay.length < AT_ONCE - errors.length) {
+      try {
+        const { done, value } = await pages.next()
+        if (done === true) isLast = true
+        else underWay.push(settled(read(value)))
+      } catch (error) {
+        errors.push(error)
+        isLast = true
       }
-    } finally {
-      await recording
     }
-  })
-  const ended = await Promise.allSettled(readers)
-  const failed = ended.find((reader) => reader.status === 'rejected')
-  if (failed !== undefined) throw failed.reason
-  return troubles
+    const ended = await underWay.shift()
+    if (ended === undefined) break
+    if (ended.status === 'fulfilled') yield ended.value
+    else errors.push(ended.reason)
+  }
+  if (errors.length > 0) throw errors[0]
 }
 
-/**
- * Scans addresses of ours, and records the payments found.
- *
- * @returns a sentence about each that could not be recorded
- * @throws NodeUnreachable, NodeRefused
- */
-export const scanAddresses = async (ctx: NanoContext, addresses: readonly string[]): Promise<string[]> =>
-  addresses.length === 0 ? [] : recordListed(ctx, await askAbout(ctx, addresses))
+const settled = async <Read>(reading: Promise<Read>): Promise<PromiseSettledResult<Read>> =>
+  (await Promise.allSettled([reading]))[0]
+
+/** Scans addresses of ours. @throws NodeUnreachable, NodeRefused */
+async function* scanAddresses(
+  ctx: NanoContext,
+  addresses: readonly string[],
+): AsyncGenerator<Sighting, void> {
+  if (addresses.length > 0) yield await readListed(ctx, await askAbout(ctx, addresses))
+}
 
 /** Lists the sends to these addresses that the node says wait to be received. */
 async function askAbout(ctx: NanoContext, addresses: readonly string[], options?: { unconfirmed: boolean }) {
@@ -175,31 +159,29 @@ async function askAbout(ctx: NanoContext, addresses: readonly string[], options?
   return [...receivable].flatMap(([address, sends]) => sends.map((send) => ({ address, ...send })))
 }
 
-/** Records listed sends that blocks prove. @returns a sentence about each untrue or unrecorded one */
-async function recordListed(ctx: NanoContext, listed: readonly ClaimedSend[]): Promise<string[]> {
+/** Returns the listed sends that blocks prove and that are not on record, with a trouble for each untrue one. */
+async function readListed(ctx: NanoContext, listed: readonly ClaimedSend[]): Promise<PaymentsSeen> {
   const fresh = await withoutKnown(ctx, listed)
-  if (fresh.length === 0) return []
+  if (fresh.length === 0) return { kind: 'payments', found: [], troubles: [] }
   const { proven, doubtful } = await proveSends(ctx.nano.rpc, fresh)
-  const troubles: string[] = []
-  for (const { send, doubt } of doubtful) {
-    logDoubt(ctx.log, send, doubt)
-    // A sender can make a bad signature, and no scan will ever prove what was pruned: if these were troubles,
-    // nothing would ever expire.
-    if (doubt.kind === 'untrue') troubles.push(`${send.hash}: ${doubt.reason}`)
-  }
-  return [...troubles, ...(await recordPayments(ctx, await toSeen(ctx, proven)))]
+  for (const { send, doubt } of doubtful) logDoubt(ctx.log, send, doubt)
+  // A sender can make a bad signature, and no scan will ever prove what was pruned: if these were troubles,
+  // nothing would ever expire.
+  const untrue = doubtful.filter(({ doubt }) => doubt.kind === 'untrue')
+  const troubles = untrue.map(({ send, doubt }) => `${send.hash}: ${doubt.reason}`)
+  return { kind: 'payments', found: await toSeen(ctx, proven), troubles }
 }
 
+type PaymentsSeen = Extract<Sighting, { kind: 'payments' }>
+
 /**
- * Scans the chains of accounts whose last block isn't on record: what another wallet with the seed has
- * received is on no list. Halts the coin if a chain doesn't agree with our records.
- *
- * @returns sentences about what must be waited for
+ * Reads the chains of accounts whose last block isn't on record: what another wallet with the seed has received
+ * is on no list. Yields what doesn't agree with our records, and what must be waited for.
  */
-async function scanChains(ctx: NanoContext, addresses: readonly string[]): Promise<string[]> {
+async function readChains(ctx: NanoContext, addresses: readonly string[]): Promise<Sighting[]> {
   const frontiers = await ctx.nano.rpc.frontiers(addresses)
   if (frontiers.size === 0) return [] // as of nearly every page: an invoice's account has no block of its own
-  const troubles: string[] = []
+  const sightings: Sighting[] = []
   const txs = [...frontiers.values()].map((hash) => hash.toLowerCase())
   const known = new Set((await ctx.payouts.listTransfersByTx('xno', txs)).map(({ tx }) => tx))
   const strange = [...frontiers].flatMap(([address, hash]) =>
@@ -210,10 +192,10 @@ async function scanChains(ctx: NanoContext, addresses: readonly string[]): Promi
       await settleOrStop(ctx, { index, address })
     } catch (error) {
       if (!(error instanceof NodeUnreachable)) throw error
-      troubles.push(error.message)
+      sightings.push({ kind: 'payments', found: [], troubles: [error.message] })
     }
   }
-  return troubles
+  return sightings
 }
 
 const FORGOTTEN_AT_ONCE = 10_000
@@ -222,42 +204,31 @@ const FORGOTTEN_AT_ONCE = 10_000
  * Scans addresses of invoices that the database may have forgotten, each hourly for a month after a
  * reconciliation. What comes there belongs to no invoice: it is swept, and the operator is told.
  */
-async function scanForgotten(ctx: NanoContext, now: number): Promise<void> {
+async function* scanForgotten(ctx: NanoContext, now: number): AsyncGenerator<Sighting> {
   const due = await ctx.coins.listForgottenDue('xno', now, FORGOTTEN_AT_ONCE)
   for (let start = 0; start < due.length; start += RECEIVABLE_BATCH) {
-    const page = due.slice(start, start + RECEIVABLE_BATCH)
-    const receivable = await ctx.nano.rpc.receivable(page.map(addressOf), dustThreshold('xno'))
-    for (const found of page) {
-      if (!receivable.has(found.address) || found.unassigned === true) continue
-      await ctx.coins.noteUnassigned('xno', found)
-      ctx.log.error(
-        { address: found.address },
-        'money came to an address of ours that no invoice on record has',
-      )
-    }
-    await ctx.coins.postponeForgotten(page, now, unixSeconds(ctx.database.now() + LAPSED_LOOK_EVERY_MS))
+    const scanned = due.slice(start, start + RECEIVABLE_BATCH)
+    const receivable = await ctx.nano.rpc.receivable(scanned.map(addressOf), dustThreshold('xno'))
+    const holding = scanned.filter((one) => receivable.has(one.address) && one.unassigned !== true)
+    yield { kind: 'forgotten', scanned, holding }
   }
 }
 
 const MOST_OVERDUE = 50_000
 
-/**
- * Records unconfirmed sends to overdue invoices, so that they don't expire, and as lost those that the node
- * no longer has. @returns a sentence about each that could not be recorded
- */
-async function scanUnconfirmed(ctx: NanoContext, startedAt: number): Promise<string[]> {
+/** Scans overdue invoices for unconfirmed sends, so that they don't expire, and finds those that the node lacks. */
+async function* scanUnconfirmed(ctx: NanoContext, startedAt: number): AsyncGenerator<Sighting> {
   const overdue = await ctx.invoices.listOverdue('xno', startedAt, MOST_OVERDUE)
   const listed = await askAbout(ctx, overdue.map(addressOf), { unconfirmed: true })
   const fresh = await withoutKnown(ctx, listed)
   const { proven } = await proveSends(ctx.nano.rpc, fresh, { unconfirmed: true })
   const seen = await toSeen(ctx, proven)
-  const unconfirmed = seen.map((payment) => ({ ...payment, confirmations: 0, isConfirmed: false }))
-  const troubles = await recordPayments(ctx, unconfirmed)
+  const found = seen.map((payment) => ({ ...payment, confirmations: 0, isConfirmed: false }))
+  yield { kind: 'payments', found, troubles: [] }
   const listedSeen = await ctx.invoices.listUnderWay('xno')
   const underWay = listedSeen.filter((payment) => payment.by === 'chain' && payment.waits_for_rate !== true)
   const blocks = await ctx.nano.rpc.blocksInfo(underWay.map(({ tx }) => tx.toUpperCase()))
-  for (const payment of underWay) if (!blocks.has(payment.tx.toUpperCase())) await recordLoss(ctx, payment)
-  return troubles
+  yield { kind: 'lost', payments: underWay.filter(({ tx }) => !blocks.has(tx.toUpperCase())) }
 }
 
 /** Returns sends as confirmed payments. @throws Error for an address that was not made here */
@@ -290,14 +261,25 @@ async function withoutKnown(ctx: Context, listed: readonly ClaimedSend[]): Promi
 const needsNoScan = ({ state, waits_for_rate: waits, reversed_at: reversedAt }: PaymentProgress): boolean =>
   (state === 'settled' && reversedAt === undefined) || waits === true
 
-/**
- * Scans one invoice's address, and records the payments found.
- *
- * @throws NodeUnreachable if the node doesn't answer or is behind its peers, so that there may be more
- */
-export async function scanInvoice(ctx: NanoContext, { address }: InvoiceRecord): Promise<void> {
-  // Payments that a node shows while it catches up are recorded too.
-  await scanAddresses(ctx, [address])
-  const { trouble } = await readNode(ctx)
-  if (trouble !== undefined) throw trouble
+/** Scans one invoice's address. */
+export async function* scanInvoice(ctx: NanoContext, { address }: InvoiceRecord): Scan {
+  // Payments that a node shows while it catches up are seen too.
+  yield* scanAddresses(ctx, [address])
+  const { problems, end } = await readNode(ctx)
+  yield* problems
+  return end
+}
+
+/** Scans those of the addresses that are invoices'. */
+export async function* scanHinted(
+  ctx: NanoContext,
+  destinations: readonly string[],
+): AsyncGenerator<Sighting, void> {
+  const ours = await ctx.coins.findAddresses('xno', destinations)
+  if (ours.length === 0) return
+  const invoices = await ctx.invoices.findByAddresses(
+    'xno',
+    ours.map(({ index }) => index),
+  )
+  yield* scanAddresses(ctx, invoices.map(addressOf))
 }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SECOND_MS, nowSeconds } from '../../../platform/time.ts'
-import { stopCoin, isStopped, noteProblem } from '../../coin-round.ts'
+import { stopCoin, isStopped, noteProblem } from '../../coin-state.ts'
 import { isNodeTrouble, NodeRefused, NodeUnreachable } from '../../node-errors.ts'
 import { moveTransfers, newTransfer, noteRefusal, storeOrDrop } from '../../payout-service.ts'
 import { isToBeOffered, type PayoutRecord, type TransferRecord } from '../../payout.ts'

@@ -3,13 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { SECOND_MS, nowSeconds } from '../../../platform/time.ts'
 import { pagesOf } from '../../../platform/records.ts'
 import { dustThreshold } from '../../coin.ts'
-import { isStopped, runWalletRound } from '../../coin-round.ts'
+import { runWalletRound } from '../../coin-round.ts'
+import { isStopped } from '../../coin-state.ts'
 import { recordArrival } from '../../arrivals.ts'
 import type { ArrivalRecord } from '../../invoice.ts'
 import { isNodeTrouble } from '../../node-errors.ts'
-import { leastToMove } from '../../due-payouts.ts'
 import { nextDue } from '../../payout-round.ts'
-import { OPEN_TRANSFERS, TREASURY_INDEX } from '../../payout.ts'
+import { leastToMove, OPEN_TRANSFERS, TREASURY_INDEX } from '../../payout.ts'
 import { noteShown } from '../../settlement.ts'
 import { buildSend, type NanoAccountState, type NanoReceivable } from './nano-blocks.ts'
 import { nanoDriver } from './nano-driver.ts'
@@ -85,7 +85,7 @@ async function listAccounts(ctx: NanoContext): Promise<number[]> {
   const found = new Set<number>()
   for (const { account_index: index } of await ctx.payouts.listTransfers('xno', OPEN_TRANSFERS, MAX_ACCOUNTS))
     if (index !== undefined) found.add(index)
-  const leastRaw = leastToMove(ctx, 'xno')
+  const leastRaw = leastToMove(ctx.config, 'xno')
   const sums = new Map<number, bigint>()
   for await (const page of pagesOf((after) => ctx.invoices.listUnswept('xno', after, PAGE))) {
     if (found.size >= MAX_ACCOUNTS) break
@@ -109,7 +109,7 @@ async function listUnassigned(ctx: NanoContext): Promise<number[]> {
   const accounts = await ctx.coins.listUnassigned('xno')
   if (accounts.length === 0) return []
   const addresses = accounts.map(({ address }) => address)
-  const receivable = await ctx.nano.rpc.receivable(addresses, leastToMove(ctx, 'xno'))
+  const receivable = await ctx.nano.rpc.receivable(addresses, leastToMove(ctx.config, 'xno'))
   const frontiers = await ctx.nano.rpc.frontiers(addresses)
   const last = new Map([...frontiers].map(([address, hash]) => [hash.toLowerCase(), address]))
   const ours = await ctx.payouts.listTransfersByTx('xno', [...last.keys()])

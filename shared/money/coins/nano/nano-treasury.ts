@@ -2,8 +2,7 @@ import { SECOND_MS } from '../../../platform/time.ts'
 import { recordUnassigned } from '../../arrivals.ts'
 import { dustThreshold } from '../../coin.ts'
 import type { NextDue } from '../../driver.ts'
-import { leastToMove, type DueGroup } from '../../due-payouts.ts'
-import { TREASURY_INDEX } from '../../payout.ts'
+import { leastToMove, TREASURY_INDEX, type DueGroup } from '../../payout.ts'
 import { buildSend, type NanoAccountState } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { buildRun, MAX_RUN, receiveStep, runSender, type SenderStep } from './nano-sender.ts'
@@ -52,7 +51,7 @@ function buildPayouts(state: NanoAccountState, groups: readonly DueGroup[]): Sen
 async function nextReceives(ctx: NanoContext, state: NanoAccountState): Promise<SenderStep[]> {
   const { rpc } = ctx.nano
   const { account: address } = state
-  const listed = (await rpc.receivable([address], leastToMove(ctx, 'xno'))).get(address) ?? []
+  const listed = (await rpc.receivable([address], leastToMove(ctx.config, 'xno'))).get(address) ?? []
   const receivable = listed.map((send) => ({ ...send, address }))
   // What was in doubt before comes last: however many of those there are, some round gets past them.
   const candidates = [...receivable.filter((send) => !wasDoubted(send)), ...receivable.filter(wasDoubted)]

@@ -1,0 +1,45 @@
+import type { Context } from '../context.ts'
+import { isCopy } from '../platform/copy.ts'
+import { nowSeconds } from '../platform/time.ts'
+import { COIN_UNITS, type Coin } from './coin.ts'
+import type { CoinProblem } from './coin-store.ts'
+
+/** Whether the coin is halted; in a restored copy of the database all coins are. */
+export async function isStopped(ctx: Context, coin: Coin): Promise<boolean> {
+  if (await isCopy(ctx.database.connection)) return true
+  return (await ctx.coins.findCoin(coin))?.halted !== undefined
+}
+
+/** Halts payouts, sweeps and new addresses of a coin, because its chain and the database do not agree. */
+export async function stopCoin(ctx: Context, coin: Coin, reason: string): Promise<'stopped'> {
+  if (await isStopped(ctx, coin)) return 'stopped'
+  // Logged before it is stored: if the write succeeds but its answer is lost, nobody would log it afterwards.
+  ctx.log.error(
+    { reason },
+    `${COIN_UNITS[coin].name} is halted: no payouts, no sweeps, no new addresses before "operator reconcile ${coin}"`,
+  )
+  const at = nowSeconds(ctx)
+  await ctx.database.transaction((session) => ctx.coins.halt(coin, at, reason, session))
+  return 'stopped'
+}
+
+/** Halts a coin for a reconciliation. @returns the coin as it is then, and why it was halted first */
+export async function stopToReconcile(ctx: Context, coin: Coin) {
+  ctx.log.warn(`${COIN_UNITS[coin].name} is being reconciled, and halted until that is done`)
+  const at = nowSeconds(ctx)
+  await ctx.database.transaction((session) => ctx.coins.halt(coin, at, 'the operator reconciles it', session))
+  const record = await ctx.coins.findCoin(coin)
+  return { record, reason: record?.halted?.reason ?? 'it was not halted' }
+}
+
+/**
+ * Stores a problem that keeps a coin from being ready, and logs it if it is new.
+ *
+ * @param about the kind of problem; a coin can have one of each
+ * @param sentence undefined: there is no such problem, or it is over
+ */
+export async function noteProblem(ctx: Context, coin: Coin, about: CoinProblem, sentence?: string) {
+  if (!(await ctx.coins.noteProblem(coin, about, sentence))) return
+  if (sentence === undefined) ctx.log.info({ coin, about }, 'a problem of a coin is over')
+  else ctx.log.error({ coin, about, problem: sentence }, 'a coin is not ready: nobody can pay with it')
+}
