@@ -69,8 +69,8 @@ async function recordAt(ctx: Context, invoice: InvoiceRecord, found: SeenPayment
 type Taken = 'taken' | 'stays'
 
 /**
- * Stores what an event makes of an arrival, if the table allows it: for the arrival as it is known, and as the
- * transaction reads it.
+ * Stores what an event makes of an arrival, in a transaction that reads it anew. There is no transaction if the
+ * event can't happen to the arrival as it is known.
  *
  * @param then what else is stored in the transaction; it gets the arrival as it was before
  */
@@ -189,8 +189,9 @@ async function settlePayment(ctx: Context, payment: PaymentRecord, confirmations
       const invoice = await ctx.invoices.find(noted.invoice_id, session)
       if (invoice === undefined) throw new Error(`payment ${paymentId} has no invoice`)
       const settlement = await settleIn(ctx, noted, invoice, { by, confirmations }, session)
-      const waits = decideArrival(noted, { step: 'waits' }, nowSeconds(ctx))
-      if (settlement.kind === 'waits' && waits.kind === 'moves') await storeStep(ctx, noted, waits, session)
+      if (settlement.kind !== 'waits') return
+      const update = decideArrival(noted, { step: 'waits' }, nowSeconds(ctx))
+      if (update.kind === 'moves') await storeStep(ctx, noted, update, session)
     })
   await purposeOf(ctx, payment).inTurn(ctx, agentId, settle)
 }
