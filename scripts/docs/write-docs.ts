@@ -1,6 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { CLAIM_STEPS, type ClaimStepRule } from '../../shared/claims/claim-steps.ts'
+import { ARRIVAL_STEPS, type ArrivalStepRule } from '../../shared/money/arrival-steps.ts'
+import { INVOICE_STEPS, type InvoiceStepRule } from '../../shared/money/invoice-steps.ts'
 import { HOLD_REASONS, PAYOUT_STEPS, type PayoutStepRule } from '../../shared/money/payout-steps.ts'
 import { TRANSFER_STEPS, type TransferStepRule } from '../../shared/money/transfer-steps.ts'
 import { endAfterFreeDays, endAfterPaidDays, endAfterTakenBackDays } from '../../shared/passes/pass.ts'
@@ -27,6 +29,23 @@ export function transferTable(): string {
     ([step, { from, to, text }]) => `| \`${step}\` | ${code(from)} | \`${to}\` | ${text} |`,
   )
   return ['| step | from | to | when |', '|---|---|---|---|', ...rows].join('\n')
+}
+
+/** The table of an arrival's steps for docs/architecture.md. */
+export function arrivalTable(): string {
+  const rows = Object.entries<ArrivalStepRule>(ARRIVAL_STEPS).map(
+    ([step, { from, to, word, text }]) =>
+      `| \`${step}\` | ${code(from)} | ${to === 'same' ? to : code([to])} | ${word === undefined ? '' : code([word])} | ${text} |`,
+  )
+  return ['| step | from | to | if | when |', '|---|---|---|---|---|', ...rows].join('\n')
+}
+
+/** The table of an invoice's steps for docs/architecture.md. */
+export function invoiceTable(): string {
+  const rows = Object.entries<InvoiceStepRule>(INVOICE_STEPS).map(
+    ([step, { unless, text }]) => `| \`${step}\` | ${code(unless)} | ${text} |`,
+  )
+  return ['| step | unless | when, and what is so then |', '|---|---|---|', ...rows].join('\n')
 }
 
 /** The table of a payout's steps for docs/architecture.md. */
@@ -79,8 +98,10 @@ export function passTable(): string {
 
 /** The file in docs/ of each generated table, between `<!-- name -->` and `<!-- /name -->`. */
 const FILE_OF = {
+  arrivals: 'architecture',
   claims: 'architecture',
   errors: 'agents',
+  invoices: 'architecture',
   pass: 'architecture',
   payouts: 'architecture',
   transfers: 'architecture',
@@ -111,8 +132,10 @@ function writeTable(name: keyof typeof FILE_OF, change: (table: string) => strin
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  writeTable('arrivals', arrivalTable)
   writeTable('claims', claimTable)
   writeTable('errors', errorTable)
+  writeTable('invoices', invoiceTable)
   writeTable('pass', passTable)
   writeTable('payouts', payoutTable)
   writeTable('transfers', transferTable)

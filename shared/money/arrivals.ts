@@ -1,19 +1,18 @@
 import type { Context } from '../context.ts'
 import { newSalt } from '../ledger/pending.ts'
-import { Overtaken, type Session } from '../platform/database.ts'
+import type { Session } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import { newId, newStepId } from '../platform/ids.ts'
 import { nowSeconds } from '../platform/time.ts'
-import { omitUndefined } from '../platform/omit-undefined.ts'
+import { decideArrival, newArrival, stageOf, type ArrivalEvent, type ArrivalUpdate } from './arrival-steps.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 import { dustThreshold } from './coin.ts'
 import { isPayment, type ArrivalRecord, type PaymentRecord, type SeenPayment } from './invoice.ts'
-import { arrivalLine, keptLine } from './journal.ts'
-import { isLateArrival } from './payment-rules.ts'
+import { arrivalLine } from './journal.ts'
 import { requireAddress } from './payout-address.ts'
 import { newReturn, withdrawPayout } from './payout-service.ts'
 import type { PayoutRecord } from './payout.ts'
-import { newArrival, recordPayment, settleIn } from './settlement.ts'
+import { recordPayment, settleIn, storeStep } from './settlement.ts'
 
 /*
  * Money that comes to an address of ours and that no invoice counts. It is on record once, under the key that a
@@ -48,8 +47,7 @@ export function recordUnassigned(ctx: Context, found: Found): Promise<string | u
     const at = nowSeconds(ctx)
     const onWord = await ctx.invoices.findOnWord(coin, tx, amountRaw, session)
     if (onWord !== undefined) {
-      if (!(await ctx.invoices.setShown(onWord._id, at, addressIndex, session)))
-        throw new Overtaken(`payment ${onWord._id} has changed since it was read`)
+      await storeStep(ctx, onWord, requireMove(onWord, { step: 'shown', addressIndex }, at), session)
       return onWord._id
     }
     const place = { coin, tx, address_index: addressIndex, amount_raw: String(amountRaw) }
@@ -84,13 +82,12 @@ export function giveUnassigned(ctx: Context, word: string, invoiceId: string): P
     if (invoice.coin !== arrival.coin)
       throw new Refusal('wrong_state', `The money is in ${arrival.coin}, and the invoice in ${invoice.coin}.`)
     if (BigInt(arrival.amount_raw) < dustThreshold(arrival.coin)) throw isDust()
-    const at = nowSeconds(ctx)
-    const { agent_id, order_id } = invoice
-    const late = isLateArrival(invoice, { by: 'operator', roundAt: 0 }, at)
-    const given = { invoice_id: invoiceId, agent_id, ...omitUndefined({ order_id }), late, shown_at: at }
-    const payment: PaymentRecord = { ...arrival, ...given, state: 'seen', by: 'operator' }
-    await ctx.invoices.claimArrival(arrival, { ...given, state: 'seen' }, session)
-    const settlement = await settleIn(ctx, payment, invoice, session)
+    const given = requireMove(arrival, { step: 'given', invoice }, nowSeconds(ctx))
+    await storeStep(ctx, arrival, given, session)
+    // With the invoice that it has from now on.
+    const payment = { ...arrival, ...given.set } as PaymentRecord
+    const said = { by: 'operator', confirmations: arrival.confirmations } as const
+    const settlement = await settleIn(ctx, payment, invoice, said, session)
     if (settlement.kind === 'settled') return payment
     throw new Refusal(
       'wrong_state',
@@ -134,14 +131,17 @@ async function requireNotCounted(ctx: Context, { coin, tx }: ArrivalRecord, sess
  */
 export async function keepUnassigned(ctx: Context, word: string, isKept = true): Promise<ArrivalRecord> {
   const stepId = newStepId()
-  const came_to = isKept ? 'operator' : 'unassigned'
   return ctx.database.transaction(async (session) => {
     const arrival = await requireUnclaimed(ctx, word, session)
-    if (arrival.came_to === came_to)
+    const decision = decideArrival(
+      arrival,
+      { step: isKept ? 'kept' : 'kept_undone', stepId },
+      nowSeconds(ctx),
+    )
+    if (decision.kind === 'stays')
       throw new Refusal('wrong_state', `It is ${isKept ? "the operator's" : "nobody's"} already.`)
-    await ctx.invoices.claimArrival(arrival, { came_to }, session)
-    await ctx.journal.write(keptLine(arrival, isKept, stepId, nowSeconds(ctx)), session)
-    return { ...arrival, came_to }
+    await storeStep(ctx, arrival, decision, session)
+    return { ...arrival, ...decision.set }
   })
 }
 
@@ -157,8 +157,8 @@ export async function returnUnassigned(ctx: Context, word: string, text: string)
   const stepId = newStepId()
   return ctx.database.transaction(async (session) => {
     const arrival = await requireUnclaimed(ctx, word, session)
-    const { _id, coin, came_to } = arrival
-    if (came_to === 'operator')
+    const { _id, coin } = arrival
+    if (stageOf(arrival) === 'operator')
       throw new Refusal('wrong_state', 'The operator keeps it; "unassigned keep TX --undo" ends that.')
     const address = await requireAddress(ctx, coin, text, 'ADDRESS')
     const amountRaw = BigInt(arrival.amount_raw)
@@ -166,7 +166,8 @@ export async function returnUnassigned(ctx: Context, word: string, text: string)
     const at = nowSeconds(ctx)
     const source = `${_id}/return/${stepId}`
     const payout = newReturn({ source, coin, amountRaw, address, at }, _id)
-    await ctx.invoices.claimArrival(arrival, { payout_id: payout._id }, session)
+    const sent = requireMove(arrival, { step: 'sent_back', payoutId: payout._id }, at)
+    await storeStep(ctx, arrival, sent, session)
     await ctx.payouts.insert([payout], session)
     return payout
   })
@@ -188,9 +189,17 @@ export async function undoReturn(ctx: Context, word: string): Promise<PayoutReco
     if (payout.state !== 'owed')
       throw new Refusal('wrong_state', `The payout ${payout._id} is ${payout.state}, so it stays.`)
     await withdrawPayout(ctx, payout._id, session)
-    await ctx.invoices.keepArrival(payout._id, arrival._id, session)
+    const kept = requireMove(arrival, { step: 'return_withdrawn' }, nowSeconds(ctx))
+    await storeStep(ctx, arrival, kept, session)
     return { ...payout, state: 'withdrawn' }
   })
 }
 
 const isDust = (): Refusal => new Refusal('wrong_state', 'It is less than counts as money.')
+
+/** Returns what an event makes of an arrival that was listed for it. @throws Error if it stays, by a defect */
+function requireMove(arrival: ArrivalRecord, event: ArrivalEvent, at: number): ArrivalUpdate {
+  const decision = decideArrival(arrival, event, at)
+  if (decision.kind === 'moves') return decision
+  throw new Error(`the money ${arrival._id} is ${stageOf(arrival)} and can't be ${event.step}`)
+}

@@ -1,4 +1,5 @@
 import { omitUndefined } from '../platform/omit-undefined.ts'
+import { RESTS_ON, type ArrivalUpdate } from './arrival-steps.ts'
 import type { Connection } from 'mongoose'
 import { Overtaken, type Session } from '../platform/database.ts'
 import { createIdBatchRead } from '../platform/group-commit.ts'
@@ -17,7 +18,6 @@ import {
   type ArrivalRecord,
   type InvoiceRecord,
   type PaymentRecord,
-  type PaymentState,
 } from './invoice.ts'
 
 const storedFields = { ...invoiceFields, ...tellsField, ...pendingField }
@@ -66,28 +66,11 @@ export type MoneyFields = Partial<
 
 /** Counted by no invoice, and not sent back. */
 const UNCLAIMED = { state: 'settled', invoice_id: none, payout_id: none } as const
-/** Counted because the operator said so; what came to nobody was shown by the chain before. */
-const canBeUndone = () => ({
-  by: 'operator' as const,
-  state: 'settled' as const,
-  reversed_at: none,
-  $or: [{ shown_at: none }, { came_to: some }],
-})
-
-/** Ends a record, and frees its transaction to be recorded anew. */
-const undoing = (id: string, tx: string, at: number) => ({
-  $set: { state: 'gone', undone_at: at, undone_tx: tx, tx: id } as const,
-  $unset: { settled_at: 1, credited_days: 1, price_raw: 1 } as const,
-})
-
-const WAITS_NO_MORE = { $unset: { waits_for_rate: 1 } } as const
 const PROGRESS = { tx: 1, amount_raw: 1, state: 1, waits_for_rate: 1, reversed_at: 1 } as const
 export type PaymentProgress = Pick<PaymentRecord, keyof typeof PROGRESS>
 
-export type UnsettledState = Exclude<PaymentState, 'settled'>
-
-export type SettledFields = Required<Pick<PaymentRecord, 'settled_at' | 'confirmations' | 'late'>> &
-  Partial<Pick<PaymentRecord, 'by' | 'arrival_rate' | 'credited_days' | 'price_raw'>>
+/** What a payment bought. */
+export type SettledFields = Partial<Pick<PaymentRecord, 'arrival_rate' | 'credited_days' | 'price_raw'>>
 
 export type WatchedAddress = Pick<InvoiceRecord, '_id' | 'address' | 'address_index'>
 
@@ -235,17 +218,14 @@ export function createInvoiceStore(connection: Connection) {
         { $unset: 'of' },
       ])
     },
-    setWaitsForRate: (paymentId: string) =>
-      payments.change({ _id: paymentId, state: 'seen' }, { $set: { waits_for_rate: true } }),
-    /** Corrects an amount (raw). @returns false if the payment is settled, or its amount is not `from` */
-    correctAmount: (id: string, from: string, to: string) =>
-      payments.change({ _id: id, state: { $ne: 'settled' }, amount_raw: from }, { $set: { amount_raw: to } }),
     /** What a transaction sent to an address, whether an invoice counts it or not. */
     findArrival: (coin: Coin, tx: string, addressIndex: number, session?: Session) =>
       payments.one({ tx, address_index: addressIndex, coin }, { session }),
     /** What the operator recorded as paid by a transaction, with this amount, and the chain hasn't shown. */
     findOnWord: (coin: Coin, tx: string, amountRaw: bigint, session: Session) =>
       payments.one({ tx, coin, ...EXPECTED, amount_raw: String(amountRaw) }, { session }),
+    findArrivalById: <Arrival extends ArrivalRecord>(arrivalId: string, session: Session) =>
+      payments.one<Arrival>({ _id: arrivalId }, { session }),
     findPaymentById: (paymentId: string, session?: Session) =>
       payments.one<PaymentRecord>({ _id: paymentId, invoice_id: some }, { session }),
     /** Money that belongs to nobody, the oldest first. */
@@ -304,13 +284,6 @@ export function createInvoiceStore(connection: Connection) {
       const order = orderId === undefined ? some : { $eq: orderId }
       return payments.model.distinct('order_id', { ...EXPECTED, coin, order_id: order })
     },
-    /** Notes that the chain has shown what the operator recorded, and if it says so, at which address. */
-    setShown: (paymentId: string, at: number, addressIndex?: number, session?: Session) =>
-      payments.change(
-        { _id: paymentId, ...UNSHOWN },
-        { $set: { shown_at: at, ...omitUndefined({ address_index: addressIndex }) } },
-        session,
-      ),
     /** Locked payments whose lock has ended at this height and time (Unix seconds). */
     listUnlocked(coin: Coin, height: number, nowSeconds: number, limit: number) {
       const ends = [{ $lte: height }, { $gte: FIRST_UNLOCK_SECONDS, $lte: nowSeconds }]
@@ -348,67 +321,26 @@ export function createInvoiceStore(connection: Connection) {
     /** Stores a payment's confirmations and block, in any state. */
     noteConfirmations: (paymentId: string, confirmations: number, height: number | undefined) =>
       payments.change({ _id: paymentId }, { $set: { confirmations, ...omitUndefined({ height }) } }),
-    /** Changes an unsettled payment's state. @returns false if it is not in the state `from` */
-    movePayment: (paymentId: string, from: UnsettledState, to: UnsettledState, session?: Session) =>
-      payments.change({ _id: paymentId, state: from }, { $set: { state: to }, ...WAITS_NO_MORE }, session),
-    /** Settles a payment, once. @throws Overtaken if it is not `seen` */
-    async settlePayment(
-      paymentId: string,
-      settled: SettledFields,
-      entries: PendingEntry[],
+    /** Stores what was decided of an arrival. @throws Overtaken, with nothing stored, if that no longer stands */
+    async moveArrival(
+      arrival: ArrivalRecord,
+      { set, unset, entries }: ArrivalUpdate,
       session: Session,
     ): Promise<void> {
-      const isSettled = await payments.change(
-        { _id: paymentId, state: 'seen' },
-        { $set: { ...settled, state: 'settled' }, ...WAITS_NO_MORE, $push: { pending: { $each: entries } } },
-        session,
-      )
-      if (!isSettled) throw new Overtaken(`payment ${paymentId} has changed since it was read`)
-    },
-    /** Frees its transaction to be recorded anew. @throws Overtaken unless only the operator recorded it */
-    async undoPayment({ _id, tx }: PaymentRecord, at: number, entries: PendingEntry[], session: Session) {
-      const update = { ...undoing(_id, tx, at), $push: { pending: { $each: entries } } }
-      if (!(await payments.change({ _id, ...canBeUndone() }, update, session)))
-        throw new Overtaken(`payment ${_id} has changed since it was read`)
-    },
-    /** Gives what came to nobody an owner. @throws Overtaken if it has another than was read */
-    async claimArrival({ _id, came_to }: ArrivalRecord, owner: Partial<ArrivalRecord>, session: Session) {
-      const unclaimed = { _id, came_to: came_to ?? none, ...UNCLAIMED }
-      if (!(await payments.change(unclaimed, { $set: owner }, session)))
-        throw new Overtaken(`the money ${_id} has been given since it was read`)
+      const asRead = Object.fromEntries(RESTS_ON.map((field) => [field, arrival[field] ?? none]))
+      const update = {
+        $set: set,
+        $unset: Object.fromEntries(unset.map((field) => [field, 1])),
+        ...pushing({ pending: entries }),
+      }
+      if (!(await payments.change({ ...asRead, _id: arrival._id }, update, session)))
+        throw new Overtaken(`the money ${arrival._id} has changed since it was read`)
     },
     /** What this transaction brought, or has this id, and is being sent back. */
     listSentBack: (word: string, session: Session) =>
       payments.all(
         { came_to: some, payout_id: some, $or: [{ tx: word.toLowerCase() }, { _id: word }] },
         { session },
-      ),
-    /** Notes that it isn't sent back. @throws Overtaken unless this payout was to */
-    async keepArrival(payoutId: string, arrivalId: string, session: Session): Promise<void> {
-      const isKept = await payments.change(
-        { _id: arrivalId, payout_id: payoutId },
-        { $unset: { payout_id: 1 } },
-        session,
-      )
-      if (!isKept) throw new Overtaken(`the money ${arrivalId} has changed since it was read`)
-    },
-    /** Notes that what came to nobody is our own money. @returns false if it belongs to somebody by now */
-    forgetArrival: ({ _id, tx }: ArrivalRecord, at: number, session: Session) =>
-      payments.change({ _id, came_to: some, ...UNCLAIMED }, undoing(_id, tx, at), session),
-    /**
-     * Notes when the chain took a settled payment back, or the operator gave it up.
-     *
-     * @param at Unix seconds; undefined if the chain has it again
-     * @returns false if that was on record before
-     */
-    setReversed: (paymentId: string, at: number | undefined, session: Session, entry?: PendingEntry) =>
-      payments.change(
-        { _id: paymentId, state: 'settled', reversed_at: { $exists: at === undefined } },
-        {
-          ...(at === undefined ? { $unset: { reversed_at: 1 } } : { $set: { reversed_at: at } }),
-          ...(entry === undefined ? {} : { $push: { pending: entry } }),
-        },
-        session,
       ),
   }
 }

@@ -7,14 +7,16 @@ import { newId, newStepId } from '../platform/ids.ts'
 import type { Log } from '../platform/log.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { nowSeconds } from '../platform/time.ts'
+import { decideArrival } from './arrival-steps.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 import { formatAmount, type Coin } from './coin.ts'
-import { arrivalLine, payoutLine, reverse, transferLines, type JournalLine } from './journal.ts'
+import { payoutLine, reverse, transferLines, type JournalLine } from './journal.ts'
 import { decidePayout, payoutEntry, type EntryDetails, type PayoutEvent } from './payout-steps.ts'
 import { payoutMark } from './payout-store.ts'
 import { countRefusal, isRefusedForLong, TREASURY_INDEX } from './payout.ts'
 import type { PayoutRecord, StoredPayout, TransferRecord, TransferState, UnexplainedSend } from './payout.ts'
 import { purposeOf } from './purpose.ts'
+import { storeStep } from './settlement.ts'
 import { wentTo } from './suspects.ts'
 import {
   decideTransfer,
@@ -268,9 +270,10 @@ export async function adoptTransfers(ctx: Context, transfers: readonly TransferR
 async function forgetOwnMoney(ctx: Context, { coin, tx }: TransferRecord, session: Session): Promise<void> {
   if (!COIN_FACTS[coin].paysOneAddress) return
   const at = nowSeconds(ctx)
-  for (const arrival of await ctx.invoices.listUnclaimed(tx, session))
-    if (await ctx.invoices.forgetArrival(arrival, at, session))
-      await ctx.journal.write(arrivalLine(arrival, 'own', at), session)
+  for (const arrival of await ctx.invoices.listUnclaimed(tx, session)) {
+    const update = decideArrival(arrival, { step: 'own' }, at)
+    if (update.kind === 'moves') await storeStep(ctx, arrival, update, session)
+  }
 }
 
 /**

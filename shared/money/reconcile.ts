@@ -9,6 +9,7 @@ import { COIN_UNITS, type Coin } from './coin.ts'
 import { stopToReconcile } from './coin-state.ts'
 import type { CoinDriver, Findings, FoundTransaction } from './driver.ts'
 import { holdSuspects } from './due-payouts.ts'
+import { decideInvoice } from './invoice-steps.ts'
 import { isPayment, type InvoiceRecord } from './invoice.ts'
 import { adoptTransfers, explainTransfer, freeCleared, newTransfer } from './payout-service.ts'
 import type { FoundSend, StrayMoney } from './reconciliation-store.ts'
@@ -112,10 +113,11 @@ async function markForeign(ctx: Context, driver: CoinDriver): Promise<number> {
     const ownAddresses = await driver.addressesAt(page.map(({ address_index: index }) => index))
     const isForeign = ({ address, address_index: index }: InvoiceRecord): boolean =>
       ownAddresses.get(index) !== address
-    const changed = page.filter((invoice) => isForeign(invoice) !== (invoice.foreign === true))
-    const [foreign, back] = [changed.filter(isForeign), changed.filter((invoice) => !isForeign(invoice))]
-    await ctx.invoices.setForeign(foreign, true)
-    await ctx.invoices.setForeign(back, false)
+    const at = nowSeconds(ctx)
+    const happens = (step: 'foreign' | 'own_again') => (invoice: InvoiceRecord) =>
+      isForeign(invoice) === (step === 'foreign') && decideInvoice(invoice, step, at).kind === 'happens'
+    await ctx.invoices.setForeign(page.filter(happens('foreign')), true)
+    await ctx.invoices.setForeign(page.filter(happens('own_again')), false)
     count += page.filter(isForeign).length
   }
   return count

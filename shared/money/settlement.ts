@@ -1,32 +1,25 @@
 import { omitUndefined, pick } from '../platform/omit-undefined.ts'
 import type { Context } from '../context.ts'
-import { commitRecord } from '../crypto/commitment.ts'
 import { makeMark, type EventMark } from '../events/mark.ts'
-import {
-  isDuplicateKey,
-  isOutage,
-  Overtaken,
-  rolledBack,
-  unavailable,
-  type Session,
-} from '../platform/database.ts'
+import { isDuplicateKey, isOutage, rolledBack, unavailable, type Session } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import { newId, newStepId } from '../platform/ids.ts'
-import { newSalt, type PendingEntry } from '../ledger/pending.ts'
+import { newSalt } from '../ledger/pending.ts'
 import { LAPSED_LOOK_EVERY_MS } from '../platform/limits.ts'
 import { unixSeconds, nowSeconds } from '../platform/time.ts'
 import { dustThreshold, type Coin } from './coin.ts'
-import { isOnWordAlone, isPayment } from './invoice.ts'
-import type { ArrivalRecord, InvoiceRecord, PaymentRecord, SeenPayment } from './invoice.ts'
-import { paymentLine } from './journal.ts'
 import {
-  isLateArrival,
-  judgeExpiry,
-  judgeLoss,
-  judgePayment,
-  judgeSighting,
-  type PaymentVerdict,
-} from './payment-rules.ts'
+  decideArrival,
+  newArrival,
+  newPayment,
+  stageOf,
+  type ArrivalEvent,
+  type ArrivalStays,
+  type ArrivalUpdate,
+} from './arrival-steps.ts'
+import { isPayment } from './invoice.ts'
+import type { ArrivalRecord, InvoiceRecord, PaymentRecord, SeenPayment } from './invoice.ts'
+import { decideInvoice } from './invoice-steps.ts'
 import { purposeOf, type Outcome } from './purpose.ts'
 import { readFreshRate } from './rate.ts'
 
@@ -57,24 +50,62 @@ export async function recordPayment(ctx: Context, found: SeenPayment, by: Report
 async function recordAt(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: Reporter) {
   const payment = await findOrStorePayment(ctx, invoice, found, by)
   if (payment === undefined) return
-  if (BigInt(payment.amount_raw) !== found.amountRaw && !(await correctAmount(ctx, payment, found.amountRaw)))
+  if (
+    BigInt(payment.amount_raw) !== found.amountRaw &&
+    (await correctAmount(ctx, payment, found)) === 'stays'
+  )
     return
-  const sighting = judgeSighting(payment, found.lockedUntil !== undefined)
-  if (sighting.kind === 'moves') {
-    if (sighting.to === 'seen') await makeSeen(ctx, payment, sighting.from)
-    else await ctx.invoices.movePayment(payment._id, sighting.from, sighting.to)
-  }
+  await noteInChain(ctx, payment, found.lockedUntil === undefined ? 'seen' : 'locked')
   if (by === 'chain' && found.isConfirmed) await noteShown(ctx, payment)
-  if (payment.reversed_at !== undefined && found.isConfirmed) await restorePayment(ctx, payment)
+  if (found.isConfirmed && (await takeReversal(ctx, payment, 'restored')) === 'taken')
+    ctx.log.warn({ payment_id: payment._id, coin: payment.coin }, 'a payment taken back is there again')
   if (payment.confirmations !== found.confirmations || payment.height !== found.height)
     await ctx.invoices.noteConfirmations(payment._id, found.confirmations, found.height)
   if (payment.state !== 'settled' && found.isConfirmed)
     await settlePayment(ctx, payment, found.confirmations, by)
 }
 
-/** Notes that the chain shows a payment; if the operator had recorded it, payouts of it may now be sent. */
+/** Whether an event happened to an arrival. */
+type Taken = 'taken' | 'stays'
+
+/**
+ * Stores what an event makes of an arrival, in a transaction that reads it anew. There is no transaction if the
+ * event can't happen to the arrival as it is known.
+ *
+ * @param then what else is stored in the transaction; it gets the arrival as it was before
+ */
+async function takeStep<Arrival extends ArrivalRecord>(
+  ctx: Context,
+  known: Arrival,
+  event: ArrivalEvent,
+  then?: (before: Arrival, session: Session) => Promise<void>,
+): Promise<Taken> {
+  if (decideArrival(known, event, nowSeconds(ctx)).kind === 'stays') return 'stays'
+  return ctx.database.transaction(async (session) => {
+    const before = await ctx.invoices.findArrivalById<Arrival>(known._id, session)
+    if (before === undefined) throw rolledBack(`payment ${known._id}`)
+    const update = decideArrival(before, event, nowSeconds(ctx))
+    if (update.kind === 'stays') return 'stays'
+    await storeStep(ctx, before, update, session)
+    await then?.(before, session)
+    return 'taken'
+  })
+}
+
+/** Stores what was decided of an arrival. @throws Overtaken if it is no longer as it was read */
+export async function storeStep(
+  ctx: Context,
+  arrival: ArrivalRecord,
+  update: ArrivalUpdate,
+  session: Session,
+): Promise<void> {
+  await ctx.invoices.moveArrival(arrival, update, session)
+  await ctx.journal.write(update.lines, session)
+}
+
+/** Notes that the chain shows an arrival; if the operator had recorded it, payouts of it may now be sent. */
 export async function noteShown(ctx: Context, arrival: ArrivalRecord): Promise<void> {
-  if (isOnWordAlone(arrival)) await ctx.invoices.setShown(arrival._id, nowSeconds(ctx))
+  await takeStep(ctx, arrival, { step: 'shown' })
 }
 
 /** The event that tells an invoice's agent of a step. */
@@ -91,7 +122,7 @@ const invoiceMark = (
  * @returns undefined if no invoice counts what is on record
  */
 async function findOrStorePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: Reporter) {
-  const { coin, tx, addressIndex, amountRaw } = found
+  const { coin, tx, addressIndex } = found
   const known = await ctx.invoices.findArrival(coin, tx, addressIndex)
   if (known !== undefined) return isPayment(known) ? known : undefined
   const [rate, record] = await Promise.all([readFreshRate(ctx, coin), ctx.coins.findCoin(coin)])
@@ -102,25 +133,7 @@ async function findOrStorePayment(ctx: Context, invoice: InvoiceRecord, found: S
       const tells = found.lockedUntil === undefined ? [invoiceMark(invoice, 'seen')] : []
       const current = await ctx.invoices.markHasPayments(invoice._id, session, tells)
       if (current === undefined) throw rolledBack(`invoice ${invoice._id}`)
-      const at = nowSeconds(ctx)
-      const isLate = isLateArrival(current, { by, roundAt }, at)
-      const payment: PaymentRecord = {
-        ...ids,
-        coin,
-        tx,
-        address_index: addressIndex,
-        invoice_id: current._id,
-        agent_id: current.agent_id,
-        ...omitUndefined({ order_id: current.order_id }),
-        amount_raw: String(amountRaw),
-        state: found.lockedUntil === undefined ? 'seen' : 'locked',
-        confirmations: found.confirmations,
-        ...omitUndefined({ height: found.height, unlock_time: found.lockedUntil }),
-        first_seen_at: at,
-        late: isLate,
-        ...(isLate && current.days !== undefined ? omitUndefined({ arrival_rate: rate?.usd }) : {}),
-        by,
-      }
+      const payment = newPayment(current, found, { ids, by, roundAt, rate: rate?.usd }, nowSeconds(ctx))
       await ctx.invoices.insertArrival(payment, session)
       if (holdsOpen(payment)) await purposeOf(ctx, payment).noted?.(ctx, payment, session)
       return payment
@@ -139,78 +152,86 @@ async function findOrStorePayment(ctx: Context, invoice: InvoiceRecord, found: S
 
 /**
  * Corrects the amount of a payment, unless it is settled. (A transaction's hash covers its amount, so one of
- * two scans was wrong.) @returns whether the amount on record is now the one that was found
+ * two scans was wrong.)
  */
-async function correctAmount(ctx: Context, payment: PaymentRecord, amountRaw: bigint): Promise<boolean> {
+async function correctAmount(
+  ctx: Context,
+  payment: PaymentRecord,
+  { amountRaw }: SeenPayment,
+): Promise<Taken> {
   const { _id: payment_id, coin, amount_raw: recorded_raw } = payment
   const about = { payment_id, coin, recorded_raw, found_raw: String(amountRaw) }
-  if (await ctx.invoices.correctAmount(payment_id, recorded_raw, String(amountRaw))) {
+  const taken = await takeStep(ctx, payment, { step: 'corrected', amountRaw })
+  if (taken === 'taken')
     ctx.log.warn(about, 'an unsettled payment was found with another amount than before; the new one stands')
-    return true
-  }
-  ctx.log.error(about, 'a settled payment was found with another amount than it was counted with')
-  return false
+  else ctx.log.error(about, 'a settled payment was found with another amount than it was counted with')
+  return taken
 }
 
-/** Makes a payment `seen` that has returned or whose lock has ended. */
-async function makeSeen(ctx: Context, payment: PaymentRecord, from: 'gone' | 'locked'): Promise<void> {
-  await ctx.database.transaction(async (session) => {
-    if (!(await ctx.invoices.movePayment(payment._id, from, 'seen', session))) return
-    const marks = from === 'locked' ? [invoiceMark({ ...payment, _id: payment.invoice_id }, 'seen')] : []
-    await ctx.invoices.markHasPayments(payment.invoice_id, session, marks)
-    if (!payment.late) await purposeOf(ctx, payment).noted?.(ctx, { ...payment, state: 'seen' }, session)
+/** Notes that the chain has a payment that had vanished or was locked. */
+async function noteInChain(ctx: Context, payment: PaymentRecord, step: 'seen' | 'locked'): Promise<void> {
+  await takeStep(ctx, payment, { step }, async (before, session) => {
+    if (step === 'locked') return
+    const marks =
+      before.state === 'locked' ? [invoiceMark({ ...before, _id: before.invoice_id }, 'seen')] : []
+    await ctx.invoices.markHasPayments(before.invoice_id, session, marks)
+    if (!before.late) await purposeOf(ctx, before).noted?.(ctx, { ...before, state: 'seen' }, session)
   })
 }
 
-/** Settles a confirmed payment; if it has to wait, marks that it waits for a rate. */
+/** Settles a confirmed payment; if it has to wait, that is noted. */
 async function settlePayment(ctx: Context, payment: PaymentRecord, confirmations: number, by: Reporter) {
   const { _id: paymentId, agent_id: agentId } = payment
-  const settle = () => transactSettlement(ctx, paymentId, confirmations, by)
-  const settlement = await purposeOf(ctx, payment).inTurn(ctx, agentId, settle)
-  if (settlement.kind === 'waits') await ctx.invoices.setWaitsForRate(paymentId)
-}
-
-/** What became of a confirmed payment; nothing is stored unless it is settled. */
-export type Settlement =
-  Exclude<PaymentVerdict, { kind: 'buys' }> | { kind: 'settled' } | { kind: 'waits'; for: 'rate' }
-
-/** Settles a payment in one transaction, if it is `seen` and need not wait. */
-function transactSettlement(ctx: Context, paymentId: string, confirmations: number, by: Reporter) {
-  return ctx.database.transaction(async (session): Promise<Settlement> => {
-    const noted = await ctx.invoices.findPaymentById(paymentId, session)
-    if (noted === undefined) throw rolledBack(`payment ${paymentId}`)
-    const invoice = await ctx.invoices.find(noted.invoice_id, session)
-    if (invoice === undefined) throw new Error(`payment ${paymentId} has no invoice`)
-    const recorded = by === 'operator' ? { by } : {}
-    return settleIn(ctx, { ...noted, ...recorded, confirmations }, invoice, session)
-  })
+  const settle = () =>
+    ctx.database.transaction(async (session) => {
+      const noted = await ctx.invoices.findPaymentById(paymentId, session)
+      if (noted === undefined) throw rolledBack(`payment ${paymentId}`)
+      const invoice = await ctx.invoices.find(noted.invoice_id, session)
+      if (invoice === undefined) throw new Error(`payment ${paymentId} has no invoice`)
+      const settlement = await settleIn(ctx, noted, invoice, { by, confirmations }, session)
+      if (settlement.kind !== 'waits') return
+      const update = decideArrival(noted, { step: 'waits' }, nowSeconds(ctx))
+      if (update.kind === 'moves') await storeStep(ctx, noted, update, session)
+    })
+  await purposeOf(ctx, payment).inTurn(ctx, agentId, settle)
 }
 
 /**
- * Settles a payment that is stored as `seen`, unless it has to wait.
+ * What became of a confirmed payment. It waits for its invoice to expire, or for a rate; it stays if it is settled
+ * already, gone or locked. Nothing is stored unless it is settled.
+ */
+export type Settlement = { kind: 'settled' | 'stays' } | { kind: 'waits'; for: 'expiry' | 'rate' }
+
+/**
+ * Settles a confirmed payment, unless it has to wait.
  *
- * @param payment with the fields that are stored with that: who says that it was made, and its confirmations
+ * @param payment as it is stored
  * @param invoice as it was read in this transaction
+ * @param said by whom it was reported, with how many confirmations
  */
 export async function settleIn(
   ctx: Context,
   payment: PaymentRecord,
   invoice: InvoiceRecord,
+  said: { by: Reporter; confirmations: number },
   session: Session,
 ): Promise<Settlement> {
-  const at = nowSeconds(ctx)
-  const verdict = judgePayment(payment, invoice, at)
-  if (verdict.kind !== 'buys') return verdict
-  const { late } = verdict
-  const bought = await purposeOf(ctx, invoice).received(ctx, invoice, { ...payment, late }, session)
+  const update = decideArrival(payment, { step: 'settled', invoice, ...said }, nowSeconds(ctx))
+  if (update.kind === 'stays')
+    return update.because === 'invoice_open' ? { kind: 'waits', for: 'expiry' } : { kind: 'stays' }
+  const { set, unset, entries, lines } = update
+  const bought = await purposeOf(ctx, invoice).received(
+    ctx,
+    invoice,
+    { ...payment, ...pick(set, 'late') },
+    session,
+  )
   if (bought === undefined) return { kind: 'waits', for: 'rate' }
-  const lines = [...paymentLine(payment, 'received', at), ...(bought.lines ?? [])]
   const marks = [invoiceMark(invoice, 'confirmed')]
-  await changeInvoice(ctx, invoice, { ...bought, entries: [], lines }, session, marks)
-  const { by, confirmations } = payment
-  const settled = { settled_at: at, confirmations, late, by, ...bought.settled }
-  const entries = [paymentEntry({ ...payment, ...settled }, at), ...(bought.entries ?? [])]
-  await ctx.invoices.settlePayment(payment._id, settled, entries, session)
+  await changeInvoice(ctx, invoice, { ...bought, entries: [] }, session, marks)
+  const settled = { ...set, ...bought.settled }
+  const told = [...entries, ...(bought.entries ?? [])]
+  await storeStep(ctx, payment, { kind: 'moves', set: settled, unset, entries: told, lines }, session)
   return { kind: 'settled' }
 }
 
@@ -249,50 +270,19 @@ export async function settleWaiting(ctx: Context, coin: Coin): Promise<void> {
   }
 }
 
-/** The ledger entry of a settled payment, which commits to its transaction. */
-export function paymentEntry(payment: PaymentRecord, at: number): PendingEntry {
-  const { _id, invoice_id, order_id, coin, amount_raw, salt, tx } = payment
-  const settlement = payment.by === 'operator' ? 'manual' : 'automatic'
-  const tx_hash = commitRecord(_id, salt, { tx })
-  const data = {
-    payment_id: _id,
-    invoice_id,
-    ...omitUndefined({ order_id }),
-    coin,
-    amount_raw,
-    settlement,
-    tx_hash,
-  }
-  return { source: `${_id}/payment`, at, kind: 'payment', data }
-}
-
 /** Notes that the chain lacks a payment (gone, or reversed), unless only the operator has recorded it. */
 export async function recordLoss(ctx: Context, payment: PaymentRecord): Promise<void> {
-  const verdict = judgeLoss(payment)
-  if (verdict.kind === 'gone') {
-    if ((await ctx.invoices.movePayment(payment._id, verdict.from, 'gone')) && verdict.from === 'seen')
-      await purposeOf(ctx, payment).dropped?.(ctx, payment)
-  } else if (verdict.kind === 'reversed' && (await setLost(ctx, payment, true)))
+  if ((await takeStep(ctx, payment, { step: 'gone' })) === 'taken')
+    await purposeOf(ctx, payment).dropped?.(ctx, payment)
+  else if ((await takeReversal(ctx, payment, 'lost')) === 'taken')
     ctx.log.error({ payment_id: payment._id, coin: payment.coin }, 'the chain took back a settled payment')
 }
 
-/** Books a settled payment as lost, or as restored. @returns false if it was so before */
-function setLost(ctx: Context, payment: PaymentRecord, isLost: boolean): Promise<boolean> {
-  return ctx.database.transaction(async (session) => {
-    const at = nowSeconds(ctx)
-    if (!(await ctx.invoices.setReversed(payment._id, isLost ? at : undefined, session))) return false
-    const step = isLost ? 'lost' : 'restored'
-    await ctx.journal.write(paymentLine(payment, `${step}/${newStepId()}`, at), session)
-    await purposeOf(ctx, payment)[step]?.(ctx, payment, session)
-    return true
+/** Notes that the chain took a settled payment back, or that it is there again, and tells its purpose. */
+const takeReversal = (ctx: Context, payment: PaymentRecord, step: 'lost' | 'restored'): Promise<Taken> =>
+  takeStep(ctx, payment, { step, stepId: newStepId() }, async (before, session) => {
+    await purposeOf(ctx, before)[step]?.(ctx, before, session)
   })
-}
-
-/** Notes that the chain has a reversed payment again. */
-async function restorePayment(ctx: Context, payment: PaymentRecord): Promise<void> {
-  if (await setLost(ctx, payment, false))
-    ctx.log.warn({ payment_id: payment._id, coin: payment.coin }, 'a payment taken back is there again')
-}
 
 /** One round expires at most 100 batches of 500 invoices. */
 const EXPIRE_BATCH = 500
@@ -347,7 +337,7 @@ async function expire(ctx: Context, invoice: InvoiceRecord, look_after: number):
     const current = await ctx.invoices.find(invoice._id, session)
     if (current === undefined) return
     const isHeldOpen = await ctx.invoices.isUnderWay(current._id, { inTime: true }, session)
-    if (judgeExpiry(current, isHeldOpen, nowSeconds(ctx)).kind === 'stays') return
+    if (decideInvoice(current, 'expired', nowSeconds(ctx), isHeldOpen).kind === 'stays') return
     const outcome = await purposeOf(ctx, current).expired(ctx, current, session)
     const fields = { ...outcome.fields, look_after, lapsed: true, open: false as const }
     await changeInvoice(ctx, current, { ...outcome, fields }, session, [invoiceMark(current, 'expired')])
@@ -363,22 +353,20 @@ async function expire(ctx: Context, invoice: InvoiceRecord, look_after: number):
 export async function undoPayment(ctx: Context, paymentId: string): Promise<PaymentRecord> {
   const ids = { _id: newId('payment'), salt: newSalt() }
   return ctx.database.transaction(async (session) => {
-    const payment = await requireCounted(ctx, paymentId, session)
-    const { came_to } = payment
-    if (!isOnWordAlone(payment) && !(payment.by === 'operator' && came_to !== undefined)) throw shownByChain()
+    const payment = await requirePayment(ctx, paymentId, session)
+    const at = nowSeconds(ctx)
+    const update = requireMove(payment, decideArrival(payment, { step: 'undone' }, at))
     const invoice = await ctx.invoices.find(payment.invoice_id, session)
     if (invoice === undefined) throw new Error(`payment ${paymentId} has no invoice`)
-    const at = nowSeconds(ctx)
     const undone = await purposeOf(ctx, payment).undone(ctx, invoice, payment, session)
-    const { entries = [], lines = [], ...outcome } = undone
-    const reversed = [...paymentLine(payment, 'undone', at), ...lines]
-    await changeInvoice(ctx, invoice, { ...outcome, lines: reversed }, session)
-    await ctx.invoices.undoPayment(payment, at, [undoneEntry(payment, at), ...entries], session)
-    if (came_to !== undefined)
-      await ctx.invoices.insertArrival(
-        { ...newArrival({ ...payment, came_to }, at), ...ids, ...pick(payment, 'swept_at') },
-        session,
-      )
+    const { entries = [], ...outcome } = undone
+    await changeInvoice(ctx, invoice, outcome, session)
+    await storeStep(ctx, payment, { ...update, entries: [...update.entries, ...entries] }, session)
+    const { came_to } = payment
+    if (came_to !== undefined) {
+      const again = { ...newArrival({ ...payment, came_to }, at), ...ids, ...pick(payment, 'swept_at') }
+      await ctx.invoices.insertArrival(again, session)
+    }
     return payment
   })
 }
@@ -392,60 +380,30 @@ export async function undoPayment(ctx: Context, paymentId: string): Promise<Paym
 export async function givePaymentUp(ctx: Context, paymentId: string): Promise<PaymentRecord> {
   const stepId = newStepId()
   return ctx.database.transaction(async (session) => {
-    const payment = await requireCounted(ctx, paymentId, session)
-    if (!isOnWordAlone(payment)) throw shownByChain()
-    const at = nowSeconds(ctx)
-    const { _id, invoice_id, coin, amount_raw } = payment
-    // Without the order, whose sides are owed what they were: the verifiers add up payments of orders.
-    const data = { step: 'lost', payment_id: _id, invoice_id, coin, amount_raw }
-    const entry: PendingEntry = { source: `${_id}/lost`, at, kind: 'payment', data }
-    if (!(await ctx.invoices.setReversed(_id, at, session, entry)))
-      throw new Overtaken(`payment ${_id} has changed since it was read`)
-    await ctx.journal.write(paymentLine(payment, `lost/${stepId}`, at), session)
+    const payment = await requirePayment(ctx, paymentId, session)
+    const decision = decideArrival(payment, { step: 'given_up', stepId }, nowSeconds(ctx))
+    await storeStep(ctx, payment, requireMove(payment, decision), session)
     await purposeOf(ctx, payment).givenUp?.(ctx, payment, session)
     return payment
   })
 }
 
-/** Reads a payment that bought something. @throws Refusal `no_such_record`, `wrong_state` */
-async function requireCounted(ctx: Context, paymentId: string, session: Session): Promise<PaymentRecord> {
+/** @throws Refusal `no_such_record` */
+async function requirePayment(ctx: Context, paymentId: string, session: Session): Promise<PaymentRecord> {
   const payment = await ctx.invoices.findPaymentById(paymentId, session)
   if (payment === undefined) throw new Refusal('no_such_record', 'There is no payment with this id.')
-  if (payment.state !== 'settled')
-    throw new Refusal('wrong_state', `The payment is ${payment.state}, so it bought nothing.`)
-  if (payment.reversed_at !== undefined)
-    throw new Refusal('wrong_state', 'The payment is lost, and the venue bears that already.')
   return payment
 }
 
-const shownByChain = (): Refusal =>
-  new Refusal('wrong_state', 'The chain has shown this payment, so it stays.')
-
-/** The record of confirmed money that no invoice counts, but for its id and salt. @param at Unix seconds */
-export function newArrival(
-  {
-    coin,
-    tx,
-    address_index,
-    amount_raw,
-    came_to,
-  }: Pick<ArrivalRecord, 'coin' | 'tx' | 'address_index' | 'amount_raw'> &
-    Required<Pick<ArrivalRecord, 'came_to'>>,
-  at: number,
-) {
-  const seen = { confirmations: 1, first_seen_at: at, settled_at: at, late: false }
-  return { coin, tx, address_index, amount_raw, came_to, state: 'settled', by: 'chain', ...seen } as const
-}
-
-/** The ledger entry of a payment that the operator took back. */
-function undoneEntry({ _id, invoice_id, order_id, coin, amount_raw }: PaymentRecord, at: number) {
-  const data = {
-    step: 'undone',
-    payment_id: _id,
-    invoice_id,
-    ...omitUndefined({ order_id }),
-    coin,
-    amount_raw,
-  }
-  return { source: `${_id}/undone`, at, kind: 'payment' as const, data }
+/** Returns what was decided of a payment that the operator ends. @throws Refusal `wrong_state` if it stays */
+function requireMove(payment: PaymentRecord, decision: ArrivalUpdate | ArrivalStays): ArrivalUpdate {
+  if (decision.kind === 'moves') return decision
+  if (decision.because !== 'stage')
+    throw new Refusal('wrong_state', 'The chain has shown this payment, so it stays.')
+  throw new Refusal(
+    'wrong_state',
+    stageOf(payment) === 'lost'
+      ? 'The payment is lost, and the venue bears that already.'
+      : `The payment is ${payment.state}, so it bought nothing.`,
+  )
 }

@@ -5,6 +5,7 @@ import type { PendingEntry } from '../ledger/pending.ts'
 import { priceInCoin, type Coin } from '../money/coin.ts'
 import type { InvoiceRecord, PaymentRecord } from '../money/invoice.ts'
 import { isUnderWay, logInvoice, prepareInvoice } from '../money/invoice-service.ts'
+import { decideInvoice } from '../money/invoice-steps.ts'
 import { move } from '../money/journal.ts'
 import type { Outcome, Purpose } from '../money/purpose.ts'
 import { readFreshRate } from '../money/rate.ts'
@@ -116,8 +117,7 @@ async function keepOpenOrClose(
 ): Promise<InvoiceRecord | undefined> {
   const open = await ctx.invoices.findOpen(agentId, coin)
   if (open === undefined) return undefined
-  const isPayable = open.foreign !== true && open.expires_at > unixSeconds(ctx.database.now())
-  if (isPayable) return open
+  if (decideInvoice(open, 'closed', unixSeconds(ctx.database.now())).kind === 'stays') return open
   await ctx.invoices.close(open._id)
   return undefined
 }

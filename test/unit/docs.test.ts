@@ -7,9 +7,11 @@ import { AGENT } from '../../client/command/verbs.ts'
 import { WRITERS } from '../../scripts/embedded/access.ts'
 import { OPERATOR } from '../../scripts/operator/verbs.ts'
 import {
+  arrivalTable,
   changeTable,
   claimTable,
   errorTable,
+  invoiceTable,
   passTable,
   payoutTable,
   transferTable,
@@ -48,11 +50,13 @@ describe('the docs', () => {
     expect(agents).toContain('| 402 | `pass_required` |')
   })
 
-  it('hold the tables of steps that a claim, a work order, a payout and a transfer take', () => {
+  it('hold the tables of steps that a claim, a work order, an invoice, an arrival, a payout and a transfer take', () => {
     const architecture = read('docs/architecture.md')
     expect(changeTable(architecture, 'claims', claimTable)).toBe(architecture)
     expect(changeTable(architecture, 'work', workTable)).toBe(architecture)
     expect(changeTable(architecture, 'pass', passTable)).toBe(architecture)
+    expect(changeTable(architecture, 'invoices', invoiceTable)).toBe(architecture)
+    expect(changeTable(architecture, 'arrivals', arrivalTable)).toBe(architecture)
     expect(changeTable(architecture, 'payouts', payoutTable)).toBe(architecture)
     expect(changeTable(architecture, 'transfers', transferTable)).toBe(architecture)
   })

@@ -4,7 +4,7 @@ import { payoutFor, releaseUpdate, type OrderUpdate } from '../../../../shared/m
 import { applyChange, journalLinesOf, stepChange, type OrderRecord } from '../../../../shared/market/order.ts'
 import type { InvoiceRecord, PaymentRecord } from '../../../../shared/money/invoice.ts'
 import { paymentLine } from '../../../../shared/money/journal.ts'
-import { paymentEntry } from '../../../../shared/money/settlement.ts'
+import { paymentEntry } from '../../../../shared/money/arrival-steps.ts'
 import type { Doc } from '../query.ts'
 import type { World } from '../world.ts'
 import type { Chain } from './chain.ts'
