@@ -152,22 +152,29 @@ export function createOperator(world: Market) {
     const held = new Map<string, ListedPayout>()
     for (const payout of await listPayouts(world))
       if (payout.state === 'held') held.set(payout.payout_id, payout)
+    let isRefused = false
     for (const send of [...found.values()]) {
       const sales = world.sales.filter(
         ({ payoutAddress, refundAddress }) =>
           send.to.includes(payoutAddress) || send.to.includes(refundAddress ?? ''),
       )
       const paidCount = await recordPaidBy(send, held, sales)
-      if (paidCount === undefined) continue
-      const isExplained = paidCount > 0 || sales.every((sale) => sale.isForgotten) || isEnd
+      if (paidCount === undefined) {
+        isRefused = true
+        continue
+      }
+      const isExplained = paidCount > 0 || sales.every((sale) => sale.isForgotten)
       if (isExplained && (await succeeds(world, 'reconcile', 'xno', '--explained', send.tx)))
         found.delete(send.tx)
     }
     for (const { payout_id: id, address } of held.values())
       if (withRest.has(address ?? '') && ![...found.values()].some(({ to }) => to.includes(address ?? '')))
         await runOperator(world, 'reconcile', 'xno', '--owed', id)
-    if (isEnd && found.size === 0)
-      for (const id of held.keys()) await runOperator(world, 'reconcile', 'xno', '--owed', id)
+    if (!isEnd || isRefused) return
+    // What is held still was paid by none of the sends, and that has to be said before they are accounted for.
+    for (const id of held.keys()) await runOperator(world, 'reconcile', 'xno', '--owed', id)
+    for (const { tx } of [...found.values()])
+      if (await succeeds(world, 'reconcile', 'xno', '--explained', tx)) found.delete(tx)
   }
 
   return { decideDisputes, isReady, reconcileIfHalted, explainFoundSends }
