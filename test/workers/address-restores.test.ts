@@ -12,7 +12,7 @@ import { readIndexFile } from '../../shared/money/address-index.ts'
 import { fillStocks } from '../../shared/money/address-pool.ts'
 import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
 import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
-import { HOUR_MS } from '../../shared/platform/time.ts'
+import { HOUR_MS, MINUTE_MS } from '../../shared/platform/time.ts'
 import { setRate } from '../support/coins.ts'
 import { FULL } from '../support/full.ts'
 import { takeBackup } from '../support/ledger.ts'
@@ -284,6 +284,7 @@ describe('no address is given twice', () => {
       })
       await fc.assert(property, { numRuns: 100 })
     },
+    15 * MINUTE_MS,
   )
 
   it.runIf(FULL)(
