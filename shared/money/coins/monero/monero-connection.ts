@@ -3,9 +3,11 @@ import https from 'node:https'
 import { createRequire } from 'node:module'
 import type { Socket } from 'node:net'
 import type { MoneroRpcConnection } from 'monero-ts'
+import { withDeadline } from '../../../platform/deadline.ts'
 import { decodeUrlPart } from '../../../platform/http.ts'
 import { StartError } from '../../../platform/process.ts'
 import { createSerializer } from '../../../platform/serializer.ts'
+import { SECOND_MS } from '../../../platform/time.ts'
 import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../../node-errors.ts'
 
 export interface CallLimits {
@@ -61,6 +63,13 @@ export function openMoneroConnection(url: string, { timeoutMs, maxAnswerBytes }:
   const host = hostAt(name)
   let connection: MoneroRpcConnection | undefined
 
+  /** Leaves the library's queues to a request that doesn't end. @returns the error of its call */
+  const leave = (): Error => {
+    connection = undefined
+    leaveQueue(uri)
+    return new Error('the request does not end')
+  }
+
   async function ask(method: string, params: Record<string, unknown>): Promise<unknown> {
     const asked = `${method} at ${origin}`
     const { MoneroRpcConnection } = await loadLibrary()
@@ -69,7 +78,8 @@ export function openMoneroConnection(url: string, { timeoutMs, maxAnswerBytes }:
     host.call = call
     const limit = setTimeout(() => end(host, call, 'late'), timeoutMs)
     try {
-      return ((await rpc.sendJsonRequest(method, params)) as { result?: unknown }).result
+      const answer = rpc.sendJsonRequest(method, params) as Promise<{ result?: unknown }>
+      return (await withDeadline(answer, timeoutMs + END_LIMIT_MS, leave)).result
     } catch (error) {
       if (call.ended === 'late') throw new NodeUnreachable(`${asked} was not answered within ${timeoutMs} ms`)
       if (call.ended === 'long')
@@ -90,6 +100,17 @@ export function openMoneroConnection(url: string, { timeoutMs, maxAnswerBytes }:
     call: (method: string, params: Record<string, unknown>): Promise<unknown> =>
       serialize(name, () => ask(method, params)),
   }
+}
+
+/** How long the library may take to notice that its sockets are closed. */
+const END_LIMIT_MS = SECOND_MS
+
+/**
+ * Gives the library a new queue of requests for a host: if one doesn't end though its sockets are closed, all later
+ * ones would wait behind it. A connection has such a queue, too.
+ */
+function leaveQueue(uri: string): void {
+  if (loaded !== undefined) Reflect.deleteProperty(loaded.HttpClient['TASK_QUEUES'], new URL(uri).host)
 }
 
 /**
@@ -127,15 +148,17 @@ export function requireMoneroLibrary(from = import.meta.filename): void {
 }
 
 let library: Promise<typeof import('monero-ts')> | undefined
+let loaded: typeof import('monero-ts') | undefined
 
 /** Loads monero-ts (45 MB) at the first call, and bounds its sockets, since its requests have no bounds. */
 function loadLibrary(): Promise<typeof import('monero-ts')> {
-  library ??= import('monero-ts').then((loaded) => {
+  library ??= import('monero-ts').then((module) => {
     // A login holds for its connection alone, so connections are kept.
     const HTTP_AGENT = boundSockets(new http.Agent({ keepAlive: true }))
     const HTTPS_AGENT = boundSockets(new https.Agent({ keepAlive: true }))
-    Object.assign(loaded.HttpClient, { HTTP_AGENT, HTTPS_AGENT })
-    return loaded
+    Object.assign(module.HttpClient, { HTTP_AGENT, HTTPS_AGENT })
+    loaded = module
+    return module
   })
   return library
 }
