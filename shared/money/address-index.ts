@@ -20,7 +20,7 @@ export type Run = z.output<typeof run>
 /** The runs that the index file names, the oldest first; of an older version's file, one with all. */
 export const runsOf = ({ highest, runs }: IndexFile): Run[] => runs ?? (highest < 0 ? [] : [[0, highest]])
 
-/** Reads the index file; -1 if there is none. @throws Error if it isn't as it was written */
+/** Reads the index file; without a file, `highest` is -1. @throws Error if it isn't as it was written */
 export function readIndexFile(file: string): IndexFile {
   const broken = `The address index ${file} does not hold what was written there; restore it from where it was kept.`
   return readJsonFile(file, indexFile, (cause) => new Error(broken, { cause })) ?? { highest: -1 }

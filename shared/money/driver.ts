@@ -160,7 +160,7 @@ export interface AddressSource {
 }
 
 export interface KnownIndexes {
-  /** The highest index that the database, the index file or the asking process knows; -1 if there is none. */
+  /** The highest index that the database, the index file or the asking process knows; -1 if none knows any. */
   highest: number
   /** How long ago this venue is known to have made addresses last; 0 if it never has. */
   ageSeconds: number

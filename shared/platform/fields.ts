@@ -32,8 +32,7 @@ const inner = (fields: object) => new Schema({ ...fields }, { _id: false, strict
 
 export const text = needed<string>(String)
 /** For mongoose a required text that is empty is missing. */
-const always = <T>(type: unknown, value: T) => ({ type, default: value }) as Field<T> as Needed<T>
-export const textOrEmpty = always<string>(String, '')
+export const textOrEmpty = { ...optional<string>(String), default: '' } as Needed<string>
 export const textOf = <T extends string>() => needed<T>(String)
 export const number = needed<number>(Number)
 export const flag = needed<boolean>(Boolean)

@@ -63,19 +63,21 @@ export function openMoneroConnection(url: string, { timeoutMs, maxAnswerBytes }:
   const host = hostAt(name)
   let connection: MoneroRpcConnection | undefined
 
-  /** Leaves the library's queues to a request that doesn't end. @returns the error of its call */
-  const leave = (): Error => {
-    connection = undefined
-    leaveQueue(uri)
-    return new Error('the request does not end')
-  }
-
   async function ask(method: string, params: Record<string, unknown>): Promise<unknown> {
     const asked = `${method} at ${origin}`
-    const { MoneroRpcConnection } = await loadLibrary()
+    const { MoneroRpcConnection, HttpClient } = await loadLibrary()
     const rpc = (connection ??= new MoneroRpcConnection({ uri, username, password }))
     const call: Call = { bytesLeft: maxAnswerBytes }
     host.call = call
+    /**
+     * Leaves the queues of the connection, and of the library for this host, to a request that doesn't end though its
+     * sockets are closed: later ones would wait behind it. @returns the error of its call
+     */
+    const leave = (): Error => {
+      connection = undefined
+      Reflect.deleteProperty(HttpClient['TASK_QUEUES'], new URL(uri).host)
+      return new Error('the request does not end')
+    }
     const limit = setTimeout(() => end(host, call, 'late'), timeoutMs)
     try {
       const answer = rpc.sendJsonRequest(method, params) as Promise<{ result?: unknown }>
@@ -104,14 +106,6 @@ export function openMoneroConnection(url: string, { timeoutMs, maxAnswerBytes }:
 
 /** How long the library may take to notice that its sockets are closed. */
 const END_LIMIT_MS = SECOND_MS
-
-/**
- * Gives the library a new queue of requests for a host: if one doesn't end though its sockets are closed, all later
- * ones would wait behind it. A connection has such a queue, too.
- */
-function leaveQueue(uri: string): void {
-  if (loaded !== undefined) Reflect.deleteProperty(loaded.HttpClient['TASK_QUEUES'], new URL(uri).host)
-}
 
 /**
  * Makes our error of one of the library's. Of its text only the wallet's own reason or the underlying error
@@ -148,17 +142,15 @@ export function requireMoneroLibrary(from = import.meta.filename): void {
 }
 
 let library: Promise<typeof import('monero-ts')> | undefined
-let loaded: typeof import('monero-ts') | undefined
 
 /** Loads monero-ts (45 MB) at the first call, and bounds its sockets, since its requests have no bounds. */
 function loadLibrary(): Promise<typeof import('monero-ts')> {
-  library ??= import('monero-ts').then((module) => {
+  library ??= import('monero-ts').then((loaded) => {
     // A login holds for its connection alone, so connections are kept.
     const HTTP_AGENT = boundSockets(new http.Agent({ keepAlive: true }))
     const HTTPS_AGENT = boundSockets(new https.Agent({ keepAlive: true }))
-    Object.assign(module.HttpClient, { HTTP_AGENT, HTTPS_AGENT })
-    loaded = module
-    return module
+    Object.assign(loaded.HttpClient, { HTTP_AGENT, HTTPS_AGENT })
+    return loaded
   })
   return library
 }
