@@ -26,7 +26,7 @@ export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void>
     const { seen, agreedHeight, sureUntil = startedAt, doubt } = end
     const now = nowSeconds(ctx)
     if (doubt !== undefined) {
-      await ctx.coins.report(coin, omitUndefined({ height_at: seen.height_at }), now)
+      await ctx.coins.report(coin, seen, now)
       throw doubt
     }
     sureAt = Math.min(startedAt, sureUntil)

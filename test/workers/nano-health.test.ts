@@ -111,6 +111,26 @@ describe('a node of the live network that', () => {
     },
   )
 
+  it('grew just before it was cut off makes nothing expire that was due while it was', async () => {
+    const paid = await venue.invoice(1)
+    poseAsLive()
+    venue.pay(venue.wallet.treasury, XNO)
+    await round()
+    venue.pay(venue.wallet.treasury, XNO)
+    poseAsLive({ peers: 0 })
+    venue.advance(11 * MINUTE_MS)
+    await round()
+    expect((await coin()).reachable).toBe(false)
+    // Its peers are back, and what they confirmed meanwhile is still missing: also the payment.
+    poseAsLive()
+    await round()
+    expect([(await coin()).reachable, (await venue.read(paid)).lapsed]).toEqual([true, false])
+    venue.pay(paid, DAY_RAW)
+    await round()
+    expect(await venue.ctx.invoices.listPayments(paid._id)).toMatchObject([{ late: false }])
+    expect((await venue.read(paid)).credited_days).toBe(1)
+  })
+
   it.runIf(FULL)('grows is in reach', async () => {
     poseAsLive()
     for (let minute = 0; minute < 3; minute++) {

@@ -27,16 +27,16 @@ export async function readNode(ctx: NanoContext): Promise<{ problems: Sighting[]
   if (cemented + HEIGHT_SLACK < highest)
     reason = `the node has ${cemented} confirmed blocks, and had ${highest} before: it is still catching up`
   else if (isLive) reason = await doubtLive(ctx, cemented, now - grownAt)
+  const problems: Sighting[] = isNews ? [{ kind: 'problem', about: 'node', sentence }] : []
+  if (reason !== undefined) {
+    // What it has grown by since is not known to be the newest: that counts from when it was last in reach.
+    const seen = cemented > highest ? {} : { height_at: now }
+    return { problems, end: { seen, doubt: new NodeUnreachable(reason) } }
+  }
+  const seen = { height: Math.max(cemented, highest), height_at: now, grown_at: grownAt }
   // It has grown at some time after it was last read.
   const sureUntil = cemented > highest ? (before?.height_at ?? 0) : 0
-  return {
-    problems: isNews ? [{ kind: 'problem', about: 'node', sentence }] : [],
-    end: {
-      seen: { height: Math.max(cemented, highest), height_at: now, grown_at: grownAt },
-      ...(isLive ? { sureUntil } : {}),
-      ...(reason === undefined ? {} : { doubt: new NodeUnreachable(reason) }),
-    },
-  }
+  return { problems, end: { seen, ...(isLive ? { sureUntil } : {}) } }
 }
 
 const PRUNING = 'it throws away old blocks (enable_pruning), and without them payments cannot be proven'
