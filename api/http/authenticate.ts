@@ -20,20 +20,21 @@ export interface Authenticator {
    * Finds the calling agent by the token that it sent.
    *
    * @param authorization the header of that name
-   * @param servesBanned true if a banned agent isn't refused
+   * @param options.servesBanned true if a banned agent isn't refused
+   * @param options.recalled what recall() returned for this header: the token isn't hashed again for it
    * @returns undefined on an open route, or if the access is `optional` and no token was sent
    * @throws Refusal `missing_token`, `invalid_token`, `banned`, `pass_required`
    */
   authenticate(
     access: Access,
     authorization: string | undefined,
-    servesBanned?: boolean,
+    options?: { servesBanned?: boolean | undefined; recalled?: Caller | undefined },
   ): Promise<Caller | undefined>
   /**
-   * Returns the id of the agent whose token this was at its last look-up in this process, however long ago that
-   * was; undefined if it is not remembered. It authenticates nobody: use it only for taking turns.
+   * Returns the agent whose token this was when it was last looked up here, however long ago; undefined if it
+   * is not remembered. It authenticates nobody: use it only for taking turns.
    */
-  recall(authorization: string | undefined): string | undefined
+  recall(authorization: string | undefined): Caller | undefined
   /** Drops a token from this process's cache. @param key its look-up key */
   forget(key: string): void
 }
@@ -57,15 +58,16 @@ export function createAuthenticator(ctx: Context): Authenticator {
   /**
    * Finds the agent of a token, in the cache if `mayRemember`, else in the database, and caches it.
    *
+   * @param recalled an agent whose token this is known to be
    * @throws Refusal `invalid_token`; `banned` unless `servesBanned`
    */
-  async function lookUp(token: string, mayRemember: boolean, servesBanned = false): Promise<Caller> {
+  async function lookUp(token: string, mayRemember: boolean, servesBanned?: boolean, recalled?: Caller) {
     const key = tokenKey(token)
     // Monotonic, so that a clock set back can't keep a token in the cache longer.
     const nowMs = performance.now()
     const known = mayRemember ? remembered.get(key) : undefined
-    if (known !== undefined && known.untilMs > nowMs && isStoredToken(token, known.caller))
-      return known.caller
+    const isIts = (caller: Caller) => caller === recalled || isStoredToken(token, caller)
+    if (known !== undefined && known.untilMs > nowMs && isIts(known.caller)) return known.caller
     const timesBefore = timesForgotten
     const caller = await ctx.agents.findCaller(key)
     if (caller === undefined || !isStoredToken(token, caller)) {
@@ -87,7 +89,7 @@ export function createAuthenticator(ctx: Context): Authenticator {
   }
 
   return {
-    async authenticate(access, authorization, servesBanned) {
+    async authenticate(access, authorization, { servesBanned, recalled } = {}) {
       if (access === 'open') return undefined
       if (authorization === undefined) {
         if (access === 'optional') return undefined
@@ -103,7 +105,7 @@ export function createAuthenticator(ctx: Context): Authenticator {
           'The header is not of the form "Authorization: Bearer sk_" and 48 lower-case hex characters.',
         )
       }
-      const caller = await lookUp(token, access !== 'fresh', servesBanned)
+      const caller = await lookUp(token, access !== 'fresh', servesBanned, recalled)
       if (access !== 'pass' || isPassActive(caller.pass_until_ms, ctx.database.now())) return caller
       const anew = await lookUp(token, false)
       if (isPassActive(anew.pass_until_ms, ctx.database.now())) return anew
@@ -111,10 +113,9 @@ export function createAuthenticator(ctx: Context): Authenticator {
     },
     recall(authorization) {
       const token = authorization === undefined ? undefined : readToken(authorization)
-      const known = token === undefined ? undefined : remembered.get(tokenKey(token))
-      return known !== undefined && token !== undefined && isStoredToken(token, known.caller)
-        ? known.caller._id
-        : undefined
+      if (token === undefined) return undefined
+      const caller = remembered.get(tokenKey(token))?.caller
+      return caller !== undefined && isStoredToken(token, caller) ? caller : undefined
     },
     forget(key) {
       timesForgotten++

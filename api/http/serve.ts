@@ -64,6 +64,8 @@ class RequestUnderWay {
   readonly #req: Request
   readonly #res: Response
   readonly #life: AbortController
+  /** Whose token this process remembers it to be. */
+  #recalled: Caller | undefined
   /** What is left of the time that the service may take for the request. */
   #leftMs: number
 
@@ -80,9 +82,9 @@ class RequestUnderWay {
     const { route } = this.#served
     const { authenticator } = this.#frame
     if (route.access === 'open' && route.proof !== undefined) return this.#answerProof(route.proof)
-    const known = authenticator.recall(this.#req.headers.authorization)
-    const isKnown = known !== undefined || route.access === 'open'
-    const first = this.#visitor(known)
+    this.#recalled = authenticator.recall(this.#req.headers.authorization)
+    const isKnown = this.#recalled !== undefined || route.access === 'open'
+    const first = this.#visitor(this.#recalled?._id)
     const begun = await this.#inTurn(first, async () => {
       const head = await this.#readHead(first)
       const wait = await this.#findWait(head)
@@ -167,7 +169,8 @@ class RequestUnderWay {
     const { authenticator, gate } = this.#frame
     const { access, servesBanned } = this.#served.route
     const { authorization } = this.#req.headers
-    const authenticate = () => authenticator.authenticate(access, authorization, servesBanned)
+    const options = { servesBanned, recalled: this.#recalled }
+    const authenticate = () => authenticator.authenticate(access, authorization, options)
     // A token that this process doesn't know is looked up in the database.
     const isLookedUp = access !== 'open' && authorization !== undefined && visitor.line !== 'agents'
     return isLookedUp ? gate.runWithRoom(visitor, 'look-up', authenticate) : authenticate()

@@ -156,7 +156,7 @@ it('a body that is refused when it is there already gives back the room that it 
     {
       authenticator: {
         ...authenticatorOf(() => Promise.resolve(caller)),
-        recall: () => caller._id,
+        recall: () => caller,
       },
       gate: {
         ...gate,
