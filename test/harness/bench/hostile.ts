@@ -19,8 +19,9 @@ import { readUsage } from './proc.ts'
 import { startStack, type BenchStack } from './processes.ts'
 import { epochMs, openThreadTime, type ThreadTime } from './thread-time.ts'
 
-/** How long the honest agent is measured, alone and then during each attack, in turns. */
-const MEASURED_MS = 10_000
+/** How long the honest agent is measured before each attack, and during it. */
+const ALONE_MS = 5_000
+const BESIDE_MS = 20_000
 /** How long an attack runs before it is measured, and how long after its end the processor's load is. */
 const SETTLE_MS = 2_000
 /** The honest agent pauses for as long, on average, between two requests of a kind: it asks for some 80 things a second. */
@@ -45,15 +46,17 @@ type Work = Record<string, () => Question>
 /** How long each request of each kind took, in milliseconds; infinitely long if a kind isn't served. */
 interface Times {
   /** The main thread's processor time between a question and its answer. */
-  cpu: Record<string, number[]>
-  wall: Record<string, number[]>
+  cpu: Kinds
+  wall: Kinds
 }
+type Kinds = Record<string, number[]>
 
 /**
  * Measures what attacks do to an honest agent and to the API: the p99 of the agent's requests, by the processor
- * time of the API's main thread and by the clock, and the API's memory, each beside the value without the
- * attack, and the processor's load after it. The first row is measured without any attack: its ratios
- * show how much is chance.
+ * time of the API's main thread and by the clock, and the API's memory, each beside the value without
+ * any attack, and the processor's load after it. The agent alone is measured before each attack, and all of that
+ * together is what each row is compared with. The first row is measured without any attack: its ratios show how
+ * much is chance.
  *
  * Of one kind a phase has some hundred requests, whose p99 is the longest. So the goal is for those of all kinds
  * together, each in terms of the median of its kind alone; the worst affected kind stands beside it.
@@ -102,44 +105,67 @@ async function measureAttacks(
   const attacks = await prepareAttacks(stack, ctx, loud, target)
   const measure = (durationMs: number) => timeWork(stack, honest, work, thread, durationMs)
   // A warm-up, which does not count.
-  await measure(SETTLE_MS + MEASURED_MS)
-  const figures: Figure[] = []
+  await measure(SETTLE_MS + BESIDE_MS)
+  const rows: Row[] = []
   for (const [name, attack] of Object.entries(attacks)) {
     if (!only.split(',').some((part) => name.includes(part))) continue
-    const alone = await measure(MEASURED_MS)
+    const alone = await measure(ALONE_MS)
     const mibBefore = readUsage(stack.api.pid).rssMib
     const child = fork(fileURLToPath(new URL('hostile-child.ts', import.meta.url)))
     child.send({ port: stack.port, ...attack })
     await sleep(SETTLE_MS)
-    const beside = await measure(MEASURED_MS)
+    const beside = await measure(BESIDE_MS)
     const mib = readUsage(stack.api.pid).rssMib
     child.kill('SIGKILL')
     await sleep(SETTLE_MS)
     const cores = await readCores(stack)
     report(`alone: ${formatTimes(alone)}, ${Math.round(mibBefore)} MiB`)
     report(`${name}: ${formatTimes(beside)}, ${Math.round(mib)} MiB, ${cores.toFixed(2)} cores 2 s later`)
-    figures.push(
-      compareAll(name, 'cpu', alone.cpu, beside.cpu),
-      compareWorst(name, 'cpu', alone.cpu, beside.cpu),
-      compareAll(name, 'wall', alone.wall, beside.wall),
-      compareWith(
-        { name: 'alone', value: mibBefore },
-        { name: `hostile: memory beside ${name}`, value: mib, unit: 'MiB', better: 'lower', goal: 1.5 },
-      ),
-      compareWith(
-        { name: 'a core', value: 1 },
-        {
-          name: `hostile: processor 2 s after ${name}`,
-          value: cores,
-          unit: 'cores',
-          better: 'lower',
-          goal: 0.2,
-        },
-      ),
-    )
+    rows.push({ name, alone, beside, mibBefore, mib, cores })
   }
-  return figures
+  const alone = joinTimes(rows.map((row) => row.alone))
+  return rows.flatMap((row) => toFigures(row, alone))
 }
+
+interface Row {
+  name: string
+  alone: Times
+  beside: Times
+  mibBefore: number
+  mib: number
+  cores: number
+}
+
+function toFigures({ name, beside, mibBefore, mib, cores }: Row, alone: Times): Figure[] {
+  return [
+    compareAll(name, 'cpu', alone.cpu, beside.cpu),
+    compareWorst(name, 'cpu', alone.cpu, beside.cpu),
+    compareAll(name, 'wall', alone.wall, beside.wall),
+    compareWith(
+      { name: 'alone', value: mibBefore },
+      { name: `hostile: memory beside ${name}`, value: mib, unit: 'MiB', better: 'lower', goal: 1.5 },
+    ),
+    compareWith(
+      { name: 'a core', value: 1 },
+      {
+        name: `hostile: processor 2 s after ${name}`,
+        value: cores,
+        unit: 'cores',
+        better: 'lower',
+        goal: 0.2,
+      },
+    ),
+  ]
+}
+
+const joinTimes = (parts: readonly Times[]): Times => ({
+  cpu: joinKinds(parts.map(({ cpu }) => cpu)),
+  wall: joinKinds(parts.map(({ wall }) => wall)),
+})
+const joinKinds = (parts: readonly Kinds[]): Kinds =>
+  Object.fromEntries(
+    Object.keys(parts[0] ?? {}).map((kind) => [kind, parts.flatMap((part) => part[kind] ?? [])]),
+  )
 
 const MEASURES = { cpu: 'of the main thread', wall: 'by the clock' } as const
 
@@ -166,7 +192,6 @@ function compareAll(attack: string, measure: 'cpu' | 'wall', alone: Kinds, besid
     },
   )
 }
-type Kinds = Record<string, number[]>
 
 /** Compares the kind of request that an attack affects the most. */
 function compareWorst(attack: string, measure: 'cpu' | 'wall', alone: Kinds, beside: Kinds): Figure {
