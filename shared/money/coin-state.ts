@@ -3,6 +3,7 @@ import { isCopy } from '../platform/copy.ts'
 import { nowSeconds } from '../platform/time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
 import type { CoinProblem } from './coin-store.ts'
+import type { Difference } from './driver.ts'
 
 /** Whether the coin is halted; in a restored copy of the database all coins are. */
 export async function isStopped(ctx: Context, coin: Coin): Promise<boolean> {
@@ -11,8 +12,12 @@ export async function isStopped(ctx: Context, coin: Coin): Promise<boolean> {
 }
 
 /** Halts payouts, sweeps and new addresses of a coin, because its chain and the database do not agree. */
-export async function stopCoin(ctx: Context, coin: Coin, reason: string): Promise<'stopped'> {
-  if (await isStopped(ctx, coin)) return 'stopped'
+export async function stopCoin(ctx: Context, coin: Coin, { why, onceHalted }: Difference): Promise<void> {
+  if (!(await isStopped(ctx, coin))) await storeHalt(ctx, coin, why)
+  await onceHalted?.()
+}
+
+async function storeHalt(ctx: Context, coin: Coin, reason: string): Promise<void> {
   // Logged before it is stored: if the write succeeds but its answer is lost, nobody would log it afterwards.
   ctx.log.error(
     { reason },
@@ -20,7 +25,6 @@ export async function stopCoin(ctx: Context, coin: Coin, reason: string): Promis
   )
   const at = nowSeconds(ctx)
   await ctx.database.transaction((session) => ctx.coins.halt(coin, at, reason, session))
-  return 'stopped'
 }
 
 /** Halts a coin for a reconciliation. @returns the coin as it is then, and why it was halted first */

@@ -28,13 +28,17 @@ export interface CoinDriver {
   /** Whom a transaction pays, as far as wallet or node can tell; undefined if they don't know it. */
   findTransaction(tx: string): Promise<FoundPay[] | undefined>
 
-  /** Halts the coin if wallet and database disagree about our transactions or keys. @returns false then */
-  checkAgreement(): Promise<boolean>
+  /** Compares wallet and database: our transactions and keys. */
+  checkAgreement(): Promise<Agreement>
   readonly bounds: PayBounds
   /** Whether a transaction that carries payouts is on record and not confirmed. */
   isUnderWay(): Promise<boolean>
-  /** Completes our open transactions; once all are confirmed, signs, stores and publishes new ones. */
-  pay(next: NextDue): Promise<void>
+  /**
+   * Completes our open transactions; once all are confirmed, signs, stores and publishes new ones.
+   *
+   * @returns what it ended with because of it, if wallet and database disagree
+   */
+  pay(next: NextDue): Promise<Difference | undefined>
 
   /** Gives `findings` all that the chain holds. The coin is halted meanwhile. */
   reconcile(before: CoinRecord | undefined, findings: Findings): Promise<WalletState>
@@ -66,7 +70,15 @@ export type Scan = AsyncGenerator<Sighting, ScanEnd>
 export interface Difference {
   readonly kind: 'differs'
   readonly why: string
+  /** What makes the difference smaller, and would hide it if the coin weren't halted before. */
+  readonly onceHalted?: () => Promise<void>
 }
+
+export type Agreement =
+  | { readonly kind: 'agrees' }
+  | Difference
+  /** The coin is halted, or the wallet is another than the database knows. */
+  | { readonly kind: 'not compared' }
 
 export type Sighting =
   /** Payments to addresses of ours, and sentences about what may be payments and can't be told now. */

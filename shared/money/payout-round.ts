@@ -3,7 +3,7 @@ import { nowSeconds, SECOND_MS } from '../platform/time.ts'
 import { COIN_UNITS, formatAmount, parseAmount, type Coin } from './coin.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 import { runWalletRound } from './coin-round.ts'
-import { isStopped } from './coin-state.ts'
+import { isStopped, stopCoin } from './coin-state.ts'
 import type { TreasuryFields } from './coin-store.ts'
 import type { CoinDriver, NextDue } from './driver.ts'
 import { groupDue, splitDue } from './due-payouts.ts'
@@ -18,7 +18,10 @@ export async function payoutRound(ctx: Context, driver: CoinDriver): Promise<voi
   const isSending =
     ctx.config.payouts === 'automatic' || (await ctx.payouts.hasAsked(driver.coin, nowSeconds(ctx)))
   if (!isSending && !(await driver.isUnderWay())) return
-  await runWalletRound(ctx, driver.coin, () => driver.pay(nextDue(ctx, driver)))
+  await runWalletRound(ctx, driver.coin, async () => {
+    const difference = await driver.pay(nextDue(ctx, driver))
+    if (difference !== undefined) await stopCoin(ctx, driver.coin, difference)
+  })
 }
 
 type Payer = Pick<CoinDriver, 'coin' | 'bounds'>

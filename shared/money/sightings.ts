@@ -75,7 +75,7 @@ async function recordSighting(ctx: Context, coin: Coin, sighting: Sighting): Pro
       await noteProblem(ctx, coin, sighting.about, sighting.sentence)
       return NO_TROUBLES
     case 'differs':
-      await stopCoin(ctx, coin, sighting.why)
+      await stopCoin(ctx, coin, sighting)
       return NO_TROUBLES
   }
 }

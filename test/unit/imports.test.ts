@@ -155,6 +155,49 @@ describe('the law of imports', () => {
     ).toEqual([])
   })
 
+  it("lets a coin's folder know what a driver is and the records, and of the services of money these alone", () => {
+    const isCoinFolder = isBelow('shared/money/coins')
+    const plain = ['driver', 'node-errors', 'coin', 'invoice', 'payout'].map(
+      (name) => `shared/money/${name}.ts`,
+    )
+    const isPlain = ({ target, isType }: Import) =>
+      isCoinFolder(target) || plain.includes(target) || (isType && target.endsWith('-store.ts'))
+    const found = imports.filter(
+      (one) => isCoinFolder(one.file) && isBelow('shared/money')(one.target) && !isPlain(one),
+    )
+    const users = Map.groupBy(found, ({ target }) => path.basename(target))
+    const filesOf = (uses: Import[]) => uses.map(({ file }) => path.basename(file)).toSorted()
+    expect(Object.fromEntries([...users].map(([target, uses]) => [target, filesOf(uses)]))).toEqual({
+      // What is signed goes on record before it is sent, and what came of it before the next is signed.
+      'payout-service.ts': [
+        'monero-pay.ts',
+        'monero-recovery.ts',
+        'nano-account.ts',
+        'nano-accounts.ts',
+        'nano-sender.ts',
+      ],
+      // Nothing is stored as signed once the coin is halted; and a problem with signing is told while it lasts.
+      'coin-state.ts': ['monero-pay.ts', 'nano-driver.ts', 'nano-sender.ts', 'nano-sweep.ts'],
+      // A send that the operator has recorded by hand is no difference between chain and database …
+      'suspects.ts': ['monero-chain.ts', 'nano-sender.ts'],
+      // … and goes on record before a block is built on it.
+      'reconcile.ts': ['nano-sender.ts'],
+      // It lies beside the keys.
+      'address-index.ts': ['monero-driver.ts', 'nano-accounts.ts'],
+      // Sweeping is a round that Nano alone has; what it receives is on the books before.
+      'arrivals.ts': ['nano-sweep.ts', 'nano-treasury.ts'],
+      'coin-round.ts': ['nano-sweep.ts'],
+      'payout-round.ts': ['nano-sweep.ts'],
+      'settlement.ts': ['nano-sweep.ts'],
+    })
+    // Nothing of money knows a coin's folder but the table of facts, which the API reads too.
+    expect(
+      breaches(
+        ({ file, target }) => isBelow('shared/money')(file) && !isCoinFolder(file) && isCoinFolder(target),
+      ).map((breach) => breach.split(' → ')[0]),
+    ).toEqual(['shared/money/coin-facts.ts', 'shared/money/coin-facts.ts'])
+  })
+
   it('asks which coin it is in the two folders of the coins alone', () => {
     const isCoinFolder = isBelow('shared/money/coins/nano', 'shared/money/coins/monero')
     // The stand-in is of one coin.

@@ -1,8 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { readIndexFile } from '../../address-index.ts'
-import { stopCoin } from '../../coin-state.ts'
 import type { CoinRecord } from '../../coin-store.ts'
-import type { AddressSource, CoinDriver, Findings, KnownIndexes } from '../../driver.ts'
+import type { AddressSource, CoinDriver, Difference, Findings, KnownIndexes } from '../../driver.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
 import { compareOutgoing, firstCompared, readHeight, readSent } from './monero-chain.ts'
 import { isByHand, isDeep, toFound } from './monero-chain.ts'
@@ -25,8 +24,9 @@ export function moneroDriver(ctx: MoneroContext): CoinDriver {
     async checkAgreement() {
       const coin = await ctx.coins.findCoin('xmr')
       const comparison = await compareOutgoing(ctx, coin, await readHeight(ctx, coin))
-      if (comparison.kind === 'differs') await stopCoin(ctx, 'xmr', comparison.why)
-      return comparison.kind === 'agrees' && !(await haltIfAddressesLack(ctx))
+      if (comparison.kind === 'differs') return comparison
+      if (comparison.kind === 'halted') return { kind: 'not compared' }
+      return (await findAddressesLacking(ctx)) ?? { kind: 'agrees' }
     },
     bounds: MONERO_BOUNDS,
     isUnderWay: async () => (await listOpen(ctx)).length + (await listRecent(ctx)).length > 0,
@@ -87,19 +87,17 @@ function moneroAddresses({ monero: { wallet, indexFile } }: MoneroContext): Addr
 }
 
 /**
- * Halts the coin if the wallet lacks addresses that were made, and has them made: a wallet restored from
- * its seed has to make them again, and to scan the chain again. @returns whether it lacked any
+ * Finds out whether the wallet lacks addresses that were made: one restored from its seed has to make them
+ * again, and to scan the chain again.
  */
-async function haltIfAddressesLack(ctx: MoneroContext): Promise<boolean> {
+async function findAddressesLacking(ctx: MoneroContext): Promise<Difference | undefined> {
   const highest = await ctx.coins.highestIndex('xmr')
-  if (highest < 0 || (await ctx.monero.wallet.hasAddress(highest))) return false
-  await stopCoin(
-    ctx,
-    'xmr',
-    'the wallet lacks addresses that were made, as after it was restored from its seed; let it rescan the chain (rescan_blockchain)',
-  )
-  await makeLackingAddresses(ctx)
-  return true
+  if (highest < 0 || (await ctx.monero.wallet.hasAddress(highest))) return undefined
+  return {
+    kind: 'differs',
+    why: 'the wallet lacks addresses that were made, as after it was restored from its seed; let it rescan the chain (rescan_blockchain)',
+    onceHalted: () => makeLackingAddresses(ctx),
+  }
 }
 
 /** Makes the wallet make the addresses that were given out once and that it lacks. */

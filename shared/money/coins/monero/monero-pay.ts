@@ -1,7 +1,7 @@
 import { nowSeconds } from '../../../platform/time.ts'
 import { parseAmount } from '../../coin.ts'
-import { isStopped, noteProblem, stopCoin } from '../../coin-state.ts'
-import type { NextDue, PayBounds } from '../../driver.ts'
+import { isStopped, noteProblem } from '../../coin-state.ts'
+import type { Difference, NextDue, PayBounds } from '../../driver.ts'
 import { NodeRefused } from '../../node-errors.ts'
 import { newTransfer, storeOrDrop } from '../../payout-service.ts'
 import { sumDue, type DueGroup, type TransferRecord } from '../../payout.ts'
@@ -29,18 +29,28 @@ export const MONERO_BOUNDS: PayBounds = {
   oneTransaction: { goesAlone },
 }
 
-/** Sees to what is under way, then signs at most one transaction. @throws NodeUnreachable, NodeRefused */
-export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<void> {
-  const { wallet } = ctx.monero
+/**
+ * Sees to what is under way, then signs at most one transaction.
+ *
+ * @returns what it ended with because of it, if wallet and database disagree
+ * @throws NodeUnreachable, NodeRefused
+ */
+export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<Difference | undefined> {
   const coin = await ctx.coins.findCoin('xmr')
   // The first round of the watcher says from where on wallet and database are compared.
-  if (coin?.height === undefined) return
+  if (coin?.height === undefined) return undefined
   const height = await readHeight(ctx, coin)
   const comparison = await compareOutgoing(ctx, coin, height)
-  if (comparison.kind === 'differs') await stopCoin(ctx, 'xmr', comparison.why)
-  if (comparison.kind !== 'agrees') return
+  if (comparison.kind === 'differs') return comparison
+  if (comparison.kind === 'halted') return undefined
   await seeToTransfers(ctx, comparison.sent, height)
-  if ((await listOpen(ctx)).some(({ in_flight: isInFlight }) => isInFlight)) return
+  if (!(await listOpen(ctx)).some(({ in_flight: isInFlight }) => isInFlight)) await payNext(ctx, next, height)
+  return undefined
+}
+
+/** Signs, stores and sends a transaction for what is due next. @param height how many blocks the wallet had */
+async function payNext(ctx: MoneroContext, next: NextDue, height: number): Promise<void> {
+  const { wallet } = ctx.monero
   const address = await wallet.primaryAddress()
   const { totalPico, unlockedPico, blocksToUnlock } = await wallet.balance()
   if (blocksToUnlock > 0)
@@ -61,7 +71,8 @@ export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<void
     ctx.monero.keptForFees = signed.kind === 'too little' ? unlockedPico - sumDue(signed.groups) + 1n : 0n
     if (signed.kind === 'too little') return
     const transfer = await store(ctx, signed.groups, signed.prepared, { height, wallet: address })
-    return transfer && offer(ctx, transfer, 'unknown', height)
+    if (transfer !== undefined) await offer(ctx, transfer, 'unknown', height)
+    return
   }
 }
 

@@ -6,7 +6,7 @@ import { reconcileAccounts } from './nano-accounts.ts'
 import { nanoHoldings } from './nano-holdings.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
-import { checkSeed, MAX_RUN, settleOrStop, tryWork } from './nano-sender.ts'
+import { checkSeed, MAX_RUN, settleOrDiffer, tryWork } from './nano-sender.ts'
 import { scanInvoice, scanRound } from './nano-scan.ts'
 import { findSend } from './nano-proof.ts'
 import { runTreasury } from './nano-treasury.ts'
@@ -32,9 +32,11 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
     async checkAgreement() {
       const { treasury } = ctx.nano.wallet()
       await noteProblem(ctx, 'xno', 'wallet', undefined)
-      if (!(await checkSeed(ctx)) || (await settleOrStop(ctx, treasury)) === 'stopped') return false
+      if (!(await checkSeed(ctx))) return { kind: 'not compared' }
+      const settled = await settleOrDiffer(ctx, treasury)
+      if (settled.kind === 'differs') return settled
       await tryWork(ctx)
-      return true
+      return { kind: 'agrees' }
     },
     bounds: { maxPayouts: MAX_PAYOUTS_IN_BLOCK, maxGroups: MAX_RUN },
     async isUnderWay() {

@@ -6,7 +6,7 @@ import type { Scan, Sighting } from '../../driver.ts'
 import type { PaymentProgress, WatchedAddress } from '../../invoice-store.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
 import type { NanoContext } from './nano-gateway.ts'
-import { settleOrStop } from './nano-sender.ts'
+import { settleOrDiffer } from './nano-sender.ts'
 import { readNode } from './nano-health.ts'
 import { logDoubt, proveSends, type ClaimedSend } from './nano-proof.ts'
 import { RECEIVABLE_BATCH } from './nano-rpc.ts'
@@ -176,7 +176,9 @@ type PaymentsSeen = Extract<Sighting, { kind: 'payments' }>
 
 /**
  * Reads the chains of accounts whose last block isn't on record: what another wallet with the seed has received
- * is on no list. Yields what doesn't agree with our records, and what must be waited for.
+ * is on no list.
+ *
+ * @returns what doesn't agree with our records, and troubles about what must be waited for
  */
 async function readChains(ctx: NanoContext, addresses: readonly string[]): Promise<Sighting[]> {
   const frontiers = await ctx.nano.rpc.frontiers(addresses)
@@ -189,7 +191,8 @@ async function readChains(ctx: NanoContext, addresses: readonly string[]): Promi
   )
   for (const { index, address } of await ctx.coins.findAddresses('xno', strange)) {
     try {
-      await settleOrStop(ctx, { index, address })
+      const settled = await settleOrDiffer(ctx, { index, address })
+      if (settled.kind === 'differs') sightings.push(settled)
     } catch (error) {
       if (!(error instanceof NodeUnreachable)) throw error
       sightings.push({ kind: 'payments', found: [], troubles: [error.message] })

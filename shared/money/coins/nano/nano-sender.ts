@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SECOND_MS, nowSeconds } from '../../../platform/time.ts'
-import { stopCoin, isStopped, noteProblem } from '../../coin-state.ts'
+import { isStopped, noteProblem } from '../../coin-state.ts'
+import type { Difference } from '../../driver.ts'
 import { isNodeTrouble, NodeRefused, NodeUnreachable } from '../../node-errors.ts'
 import { moveTransfers, newTransfer, noteRefusal, storeOrDrop } from '../../payout-service.ts'
 import { isToBeOffered, type PayoutRecord, type TransferRecord } from '../../payout.ts'
@@ -69,13 +70,20 @@ const CONFIRM_POLL_MS = 200
 /** How long after its beginning a run stops looking for more work. */
 const RUN_WORK_MS = 5 * SECOND_MS
 
+type SenderEnd =
+  /** `next` gave no step. */
+  | { readonly kind: 'done' }
+  /** It is the network's or the node's turn, or the time is over. */
+  | { readonly kind: 'waiting' }
+  /** The coin is halted, or the seed is another than the database knows. */
+  | { readonly kind: 'stopped' }
+  | Difference
+
 /**
  * Publishes what is on record for the account, and then run after run that `next` gives for its state, each
  * once all before it is confirmed.
  *
  * @param untilMs when no more is begun, by performance.now
- * @returns `done` if `next` gave no step; `waiting` if it is the network's or the node's turn, or the time is
- *   over; `stopped` if the coin is halted
  * @throws NodeUnreachable, NodeRefused
  */
 export function runSender(
@@ -83,22 +91,22 @@ export function runSender(
   account: NanoAccount,
   next: (state: NanoAccountState) => Promise<readonly SenderStep[]>,
   untilMs: number,
-): Promise<'done' | 'waiting' | 'stopped'> {
+): Promise<SenderEnd> {
   const { treasury, representative: chosen } = ctx.nano.wallet()
   return ctx.database.serialize(`nano account ${account.index}`, async () => {
     let stuck: { at: string | undefined; sinceMs: number } | undefined
     while (performance.now() < untilMs) {
-      if (!(await checkSeed(ctx))) return 'stopped'
-      const settled = await settleOrStop(ctx, account)
-      if (settled === 'stopped') return settled
+      if (!(await checkSeed(ctx))) return { kind: 'stopped' }
+      const settled = await settleOrDiffer(ctx, account)
+      if (settled.kind === 'differs') return settled
       const { info, due } = settled
       if (due.length > 0 || info?.confirmedFrontier !== info?.frontier) {
-        const end = due.length === 0 ? 'confirmed' : await publishAll(ctx, account, due)
-        if (end !== 'confirmed') return end
+        const end = await publishAll(ctx, account, due)
+        if (end.kind !== 'confirmed') return end
         // Another process may be moving the account on, and a node may answer from a moment ago.
         if (stuck === undefined || stuck.at !== info?.frontier)
           stuck = { at: info?.frontier, sinceMs: performance.now() }
-        else if (performance.now() - stuck.sinceMs >= CONFIRM_WAIT_MS) return 'waiting'
+        else if (performance.now() - stuck.sinceMs >= CONFIRM_WAIT_MS) return { kind: 'waiting' }
         else await sleep(CONFIRM_POLL_MS)
         continue
       }
@@ -106,12 +114,12 @@ export function runSender(
       const { frontier, balanceRaw = 0n, representative = treasury.address } = info ?? {}
       const state = { account: account.address, frontier, balanceRaw }
       const run = await next({ ...state, representative: chosen ?? representative })
-      if (run.length === 0) return 'done'
+      if (run.length === 0) return { kind: 'done' }
       const signed = await sign(ctx, account, run)
-      const end = signed.length === 0 ? 'confirmed' : await publishAll(ctx, account, signed)
-      if (end !== 'confirmed') return end
+      const end = await publishAll(ctx, account, signed)
+      if (end.kind !== 'confirmed') return end
     }
-    return 'waiting'
+    return { kind: 'waiting' }
   })
 }
 
@@ -130,12 +138,12 @@ export async function checkSeed(ctx: NanoContext): Promise<boolean> {
 }
 
 /**
- * Applies the recovery rule to an account (nano-account.ts); halts the coin for a block in its chain that
- * neither the database knows nor the operator has recorded.
+ * Applies the recovery rule to an account (nano-account.ts), unless its chain has a block that neither the
+ * database knows nor the operator has recorded.
  *
  * @throws NodeUnreachable if a block that the operator has recorded is not confirmed yet
  */
-export async function settleOrStop(ctx: NanoContext, account: OwnAccount) {
+export async function settleOrDiffer(ctx: NanoContext, account: OwnAccount) {
   const { findings } = startFindings(ctx, 'xno', 'found in the chain, as the operator recorded it')
   let strange = ''
   const settled = await settleAccount(ctx, account, {
@@ -153,17 +161,22 @@ export async function settleOrStop(ctx: NanoContext, account: OwnAccount) {
       return isAccepted
     },
   })
-  if (settled !== undefined) return settled
+  if (settled !== undefined) return { kind: 'settled', ...settled } as const
   const which = account.index === TREASURY_INDEX ? 'the treasury' : `account ${account.index}`
-  const reason = `the last block of ${which} (${account.address}) is ${strange}, which the database does not know`
-  return stopCoin(ctx, 'xno', reason)
+  const why = `the last block of ${which} (${account.address}) is ${strange}, which the database does not know`
+  return { kind: 'differs', why } as const
 }
 
 const isInvoiced = async (ctx: NanoContext, { index }: OwnAccount): Promise<boolean> =>
   index !== TREASURY_INDEX && (await ctx.invoices.findByAddresses('xno', [index])).length > 0
 
 /** Offers blocks in their order and waits for them, for up to 5 s; notes what was published and confirmed. */
-async function publishAll(ctx: NanoContext, account: OwnAccount, run: readonly TransferRecord[]) {
+async function publishAll(
+  ctx: NanoContext,
+  account: OwnAccount,
+  run: readonly TransferRecord[],
+): Promise<{ readonly kind: 'confirmed' } | { readonly kind: 'waiting' } | Difference> {
+  if (run.length === 0) return { kind: 'confirmed' }
   const untilMs = performance.now() + CONFIRM_WAIT_MS
   const now = nowSeconds(ctx)
   const published = new Set<TransferRecord>()
@@ -198,8 +211,8 @@ async function publishAll(ctx: NanoContext, account: OwnAccount, run: readonly T
     await moveTransfers(ctx, confirmed, 'confirmed')
     open = open.filter((transfer) => !confirmed.includes(transfer))
     if (refused !== undefined) return weighRefusal(ctx, account, refused.transfer, refused.reason)
-    if (open.length === 0) return 'confirmed'
-    if (isPaused || performance.now() >= untilMs) return 'waiting'
+    if (open.length === 0) return { kind: 'confirmed' }
+    if (isPaused || performance.now() >= untilMs) return { kind: 'waiting' }
     await sleep(pauseMs)
   }
 }
@@ -243,26 +256,37 @@ async function offer(ctx: NanoContext, block: NanoBlock, subtype: NanoSubtype): 
 }
 
 /** Finds out why the node refuses a block: it is behind, another block has the place, or the block is bad. */
-async function weighRefusal(ctx: NanoContext, account: OwnAccount, transfer: TransferRecord, reason: string) {
-  const chain = await settleOrStop(ctx, account)
-  if (chain === 'stopped') return chain
+async function weighRefusal(
+  ctx: NanoContext,
+  account: OwnAccount,
+  transfer: TransferRecord,
+  reason: string,
+): Promise<{ readonly kind: 'waiting' } | Difference> {
+  const chain = await settleOrDiffer(ctx, account)
+  if (chain.kind === 'differs') return chain
   const block = readSigned(transfer)
   const isNext = (chain.info?.frontier ?? ZERO_HASH) === block.previous
-  if (isNext && reason === 'Unreceivable' && (await yieldToReceiver(ctx, account, block))) return 'waiting'
+  if (isNext && reason === 'Unreceivable' && (await yieldToReceiver(ctx, account, block)))
+    return { kind: 'waiting' }
   // A source that the node has not seen yet is a matter of time, as is an account that it is behind with.
   if (isNext && reason !== 'Gap source block') await noteRefusal(ctx, transfer, reason)
   else ctx.log.warn({ transfer_id: transfer._id, block: transfer.tx, reason }, NOT_TAKEN)
-  if (reason === 'Gap source block') await publishSource(ctx, account, block)
-  return 'waiting'
+  const difference = reason === 'Gap source block' ? await publishSource(ctx, account, block) : undefined
+  return difference ?? { kind: 'waiting' }
 }
 
-/** Publishes the block that `link` names again, if it is of another account of ours: the node has lost it. */
-async function publishSource(ctx: NanoContext, account: OwnAccount, { link }: NanoBlock): Promise<void> {
+/**
+ * Publishes the block that `link` names again, if it is of another account of ours: the node has lost it.
+ *
+ * @returns a difference between that account's chain and the database, if there is one
+ */
+async function publishSource(ctx: NanoContext, account: OwnAccount, { link }: NanoBlock) {
   const source = await ctx.payouts.findTransferByTx('xno', link.toLowerCase())
-  if (source?.account_index === undefined || source.account_index === account.index) return
+  if (source?.account_index === undefined || source.account_index === account.index) return undefined
   const sourceAccount = { index: source.account_index, address: accountOf(source) }
-  const chain = await settleOrStop(ctx, sourceAccount)
-  if (chain !== 'stopped' && chain.due.length > 0) await publishAll(ctx, sourceAccount, chain.due)
+  const chain = await settleOrDiffer(ctx, sourceAccount)
+  const end = chain.kind === 'differs' ? chain : await publishAll(ctx, sourceAccount, chain.due)
+  return end.kind === 'differs' ? end : undefined
 }
 
 /**

@@ -4,7 +4,7 @@ import { SECOND_MS, nowSeconds } from '../../../platform/time.ts'
 import { pagesOf } from '../../../platform/records.ts'
 import { dustThreshold } from '../../coin.ts'
 import { runWalletRound } from '../../coin-round.ts'
-import { isStopped } from '../../coin-state.ts'
+import { isStopped, stopCoin } from '../../coin-state.ts'
 import { recordArrival } from '../../arrivals.ts'
 import type { ArrivalRecord } from '../../invoice.ts'
 import { isNodeTrouble } from '../../node-errors.ts'
@@ -54,7 +54,9 @@ async function sweepRound(ctx: NanoContext): Promise<void> {
       try {
         const account = keys.deriveAccount(index)
         const next = (state: NanoAccountState) => nextForAccount(ctx, account, state)
-        if ((await runSender(ctx, account, next, untilMs)) === 'stopped') return
+        const end = await runSender(ctx, account, next, untilMs)
+        if (end.kind === 'differs') await stopCoin(ctx, 'xno', end)
+        if (end.kind === 'differs' || end.kind === 'stopped') return
       } catch (error) {
         errors.push(error)
       }
@@ -67,7 +69,8 @@ async function sweepRound(ctx: NanoContext): Promise<void> {
   const workTreasury = async (): Promise<void> => {
     for (let isLast = false; !isLast;) {
       isLast = areSwept
-      await runTreasury(ctx, next, { isReceiving: true })
+      const difference = await runTreasury(ctx, next, { isReceiving: true })
+      if (difference !== undefined) await stopCoin(ctx, 'xno', difference)
       if (!isLast) await Promise.race([sweeping, sleep(TREASURY_EVERY_MS)])
     }
   }

@@ -1,7 +1,7 @@
 import { SECOND_MS } from '../../../platform/time.ts'
 import { recordUnassigned } from '../../arrivals.ts'
 import { dustThreshold } from '../../coin.ts'
-import type { NextDue } from '../../driver.ts'
+import type { Difference, NextDue } from '../../driver.ts'
 import { leastToMove, TREASURY_INDEX, type DueGroup } from '../../payout.ts'
 import { buildSend, type NanoAccountState } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
@@ -17,9 +17,14 @@ const MAX_READS = 8
  * Sends due payouts from the treasury for up to 20 s, a block for each group, and then with `isReceiving`
  * receives what waits there. Payouts come first: else a stream of sales would keep the treasury busy.
  *
+ * @returns what it ended with because of it, if the treasury's chain and the database disagree
  * @throws NodeUnreachable, NodeRefused
  */
-export async function runTreasury(ctx: NanoContext, next: NextDue, { isReceiving = false } = {}) {
+export async function runTreasury(
+  ctx: NanoContext,
+  next: NextDue,
+  { isReceiving = false } = {},
+): Promise<Difference | undefined> {
   const { treasury } = ctx.nano.wallet()
   /** Chooses the blocks that follow on `state`: payouts, or else receives. */
   const nextRun = async (state: NanoAccountState): Promise<SenderStep[]> => {
@@ -29,7 +34,8 @@ export async function runTreasury(ctx: NanoContext, next: NextDue, { isReceiving
     if (groups.length > 0) return buildPayouts(state, groups)
     return isReceiving ? nextReceives(ctx, state) : []
   }
-  await runSender(ctx, treasury, nextRun, performance.now() + ROUND_MS)
+  const end = await runSender(ctx, treasury, nextRun, performance.now() + ROUND_MS)
+  return end.kind === 'differs' ? end : undefined
 }
 
 /** Sums, in raw, what waits at invoices' accounts to be swept, and at the treasury to be received. */
