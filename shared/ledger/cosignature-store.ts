@@ -1,28 +1,24 @@
-import { Schema, type Connection } from 'mongoose'
+import type { Connection } from 'mongoose'
 import { MAX_COSIGNATURES_SHOWN } from '../platform/limits.ts'
 import { unlessDuplicate } from '../platform/database.ts'
+import { number, schemaOf, text, type RecordOf } from '../platform/fields.ts'
 
 /** A cosigner's line below the checkpoint of a size: one for each size and key. */
-export interface CosignatureRecord {
+const cosignatureFields = {
   /** `<size>/<vkey>`. */
-  _id: string
-  size: number
-  vkey: string
+  _id: text,
+  size: number,
+  vkey: text,
   /** As it stands below the note. */
-  line: string
+  line: text,
   /** Unix seconds, as the cosigner states it. */
-  at: number
+  at: number,
   /** 0: a witness from outside, whose lines come first; 1: an agent. */
-  rank: 0 | 1
+  rank: number,
 }
+export type CosignatureRecord = RecordOf<typeof cosignatureFields>
 
-const number = { type: Number, required: true } as const
-const string = { type: String, required: true } as const
-
-const cosignatureSchema = new Schema<CosignatureRecord>(
-  { _id: string, size: number, vkey: string, line: string, at: number, rank: number },
-  { collection: 'cosignatures', strict: 'throw', versionKey: false },
-)
+const cosignatureSchema = schemaOf<CosignatureRecord>('cosignatures', cosignatureFields)
 cosignatureSchema.index({ size: 1, rank: 1, at: 1 })
 
 /** Creates the store of cosignatures of checkpoints, by witnesses and agents. */

@@ -1,28 +1,24 @@
-import mongoose, { Schema, type Connection, type Model } from 'mongoose'
+import mongoose, { type Connection, type Model } from 'mongoose'
 import { edgeTiles, logRootFromTiles } from '../crypto/log-tree.ts'
 import { HASH_BYTES, type Tile } from '../crypto/merkle.ts'
 import { MAJORITY } from '../platform/database.ts'
+import { bytes, number, schemaOf, text, type RecordOf } from '../platform/fields.ts'
 import { rawOf } from '../platform/records.ts'
 
 export type TilePlace = Pick<Tile, 'level' | 'index'>
 
 /** A tile of the log, as wide as it has grown. */
-interface LogTileRecord {
+const tileFields = {
   /** `<level>/<index>`. */
-  _id: string
+  _id: text,
   /** Hashes in it. */
-  width: number
+  width: number,
   /** The hashes, one after the other. */
-  hashes: Buffer
+  hashes: bytes,
 }
+type LogTileRecord = RecordOf<typeof tileFields>
 
-const number = { type: Number, required: true } as const
-const string = { type: String, required: true } as const
-
-const tileSchema = new Schema<LogTileRecord>(
-  { _id: string, width: number, hashes: { type: Buffer, required: true } },
-  { collection: 'log_tiles', strict: 'throw', versionKey: false },
-)
+const tileSchema = schemaOf<LogTileRecord>('log_tiles', tileFields)
 
 const DUPLICATE_KEY = 11_000
 

@@ -1,97 +1,62 @@
-import mongoose, { Schema, type Connection } from 'mongoose'
+import mongoose, { type Connection } from 'mongoose'
 import { isDuplicateKey, MAJORITY, unlessDuplicate, within, type Session } from '../platform/database.ts'
 import type { Tile } from '../crypto/merkle.ts'
 import { createCosignatureStore } from './cosignature-store.ts'
 import { findHashes, type TilePlace } from './log-tile-store.ts'
 import type { SealSignature } from '../crypto/seal-payload.ts'
 import { PENDING_INDEX, pendingField, type Ledgered, type PendingEntry } from './pending.ts'
+import { bytes, flag, list, maybe, number, schemaOf, text, type RecordOf } from '../platform/fields.ts'
 import type { SealNote } from './checkpoint.ts'
-import type { SealRecord } from './seal.ts'
+import { sealRecordFields, type SealRecord } from './seal.ts'
 import { rawOf } from '../platform/records.ts'
 
-const number = { type: Number, required: true } as const
-const string = { type: String, required: true } as const
-
-const sealSchema = new Schema<SealRecord>(
-  {
-    _id: number,
-    at: number,
-    count: number,
-    root: string,
-    prev_root: { type: String, default: null },
-    from_id: number,
-    to_id: number,
-    signed: { type: Boolean, required: true },
-    signature: String,
-    pubkey: String,
-    algo: String,
-    signed_at: Number,
-    origin: String,
-    log_root: String,
-    note: String,
-  },
-  { collection: 'seals', strict: 'throw', versionKey: false },
-)
+const sealSchema = schemaOf<SealRecord>('seals', sealRecordFields)
 sealSchema.index({ to_id: 1 }, { unique: true })
 sealSchema.index({ signed: 1, _id: 1 })
 
-interface TileRecord {
+const tileFields = {
   /** `<seq>/<level>/<index>`. */
-  _id: string
+  _id: text,
   /** Up to 256 hashes of 32 bytes, side by side. */
-  hashes: Buffer
+  hashes: bytes,
 }
+type TileRecord = RecordOf<typeof tileFields>
 
-const tileSchema = new Schema<TileRecord>(
-  { _id: string, hashes: { type: Buffer, required: true } },
-  { collection: 'seal_tiles', strict: 'throw', versionKey: false },
-)
+const tileSchema = schemaOf<TileRecord>('seal_tiles', tileFields)
 
 /** How far the chain has been verified, and what was found. */
-export interface ChainStatus {
+const statusFields = {
   /** Counts the writes, so that none undoes another. */
-  revision: number
+  revision: number,
   /** Every seal up to this one has been verified: link, range, root, and the signature if it has one. */
-  seq: number
+  seq: number,
   /** Seals up to `seq` that had no signature when they were verified, ascending. */
-  open: number[]
-  intact: boolean
+  open: list(number),
+  intact: flag,
   /** What does not hold, if something doesn't. */
-  fault?: string
+  fault: maybe.text,
   /** Unix seconds: when the whole chain was last walked from its beginning. */
-  walked_at?: number
+  walked_at: maybe.number,
 }
+export type ChainStatus = RecordOf<typeof statusFields>
 
-const statusSchema = new Schema<ChainStatus & { _id: string }>(
-  {
-    _id: string,
-    revision: number,
-    seq: number,
-    open: { type: [Number], required: true },
-    intact: { type: Boolean, required: true },
-    fault: String,
-    walked_at: Number,
-  },
-  { collection: 'ledger_status', strict: 'throw', versionKey: false },
-)
+const statusSchema = schemaOf<ChainStatus & { _id: string }>('ledger_status', { _id: text, ...statusFields })
 const CHAIN = 'chain'
 
 /** The status before any seal was verified. */
 export const NOTHING_VERIFIED: ChainStatus = { revision: 0, seq: 0, open: [], intact: true }
 
 /** An operator's decision that the seals in the database are the ones to go on from. */
-interface AdoptionRecord extends Ledgered {
-  _id: string
-  seq: number
-  payload_hash: string
+const adoptionFields = {
+  _id: text,
+  seq: number,
+  payload_hash: text,
   /** Unix seconds. */
-  at: number
+  at: number,
 }
+type AdoptionRecord = RecordOf<typeof adoptionFields> & Ledgered
 
-const adoptionSchema = new Schema<AdoptionRecord>(
-  { _id: string, seq: number, payload_hash: string, at: number, ...pendingField },
-  { collection: 'seal_adoptions', strict: 'throw', versionKey: false },
-)
+const adoptionSchema = schemaOf<AdoptionRecord>('seal_adoptions', { ...adoptionFields, ...pendingField })
 adoptionSchema.index(...PENDING_INDEX)
 
 /**

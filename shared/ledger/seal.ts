@@ -6,31 +6,33 @@ import {
   type SealFields,
   type SealSignature,
 } from '../crypto/seal-payload.ts'
+import { flag, maybe, number, text, textOrNull, type RecordOf } from '../platform/fields.ts'
 import { hex, unixTime } from '../platform/schema.ts'
 
 /**
  * A seal as MongoDB holds it. Everything but the signature is immutable from its insert on. Times are Unix
  * seconds.
  */
-export interface SealRecord {
+export const sealRecordFields = {
   /** seq: 1, 2, 3, … */
-  _id: number
-  at: number
-  count: number
-  root: string
-  prev_root: string | null
-  from_id: number
-  to_id: number
-  signed: boolean
-  signature?: string
-  pubkey?: string
-  algo?: typeof SEAL_ALGO
-  signed_at?: number
+  _id: number,
+  at: number,
+  count: number,
+  root: text,
+  prev_root: textOrNull,
+  from_id: number,
+  to_id: number,
+  signed: flag,
+  signature: maybe.text,
+  pubkey: maybe.text,
+  algo: maybe.textOf<typeof SEAL_ALGO>(),
+  signed_at: maybe.number,
   /** The log up to the last entry, signed with the seal: see checkpoint.ts. */
-  origin?: string
-  log_root?: string
-  note?: string
+  origin: maybe.text,
+  log_root: maybe.text,
+  note: maybe.text,
 }
+export type SealRecord = RecordOf<typeof sealRecordFields>
 
 /**
  * Stored records, the seal memory or the key don't fit together: numbering, sealing or signing stops, and the

@@ -33,7 +33,9 @@ const inner = (fields: object) => new Schema({ ...fields }, { _id: false, strict
 export const text = needed<string>(String)
 /** For mongoose a required text that is empty is missing. */
 export const textOrEmpty = { ...optional<string>(String), default: '' } as Needed<string>
+export const textOrNull = { ...optional<string | null>(String), default: null } as Needed<string | null>
 export const textOf = <T extends string>() => needed<T>(String)
+export const bytes = needed<Buffer>(Buffer)
 export const number = needed<number>(Number)
 export const flag = needed<boolean>(Boolean)
 export const date = needed<Date>(Date)
