@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { canonicalJson } from '../crypto/canonical-json.ts'
 import type { KeyProof } from '../crypto/key-tree.ts'
 import { verifyLogConsistency, verifyLogInclusion, tileWidth } from '../crypto/log-tree.ts'
-import { HASH_BYTES, leafHash, TILE_WIDTH } from '../crypto/merkle.ts'
+import { HASH_BYTES, hashLeaves, leafHash, TILE_WIDTH } from '../crypto/merkle.ts'
 import { formatLogProof, formatNote } from '../crypto/note.ts'
 import type { Context } from '../context.ts'
 import { Refusal } from '../platform/errors.ts'
@@ -80,10 +80,10 @@ export async function readTile(
  * @throws Refusal `no_such_seal`; `no_such_index` if the last checkpoint covers fewer entries there
  */
 export async function readEntryBundle(ctx: LogContext, index: number, width: number): Promise<Buffer> {
-  await requireTile(ctx, 0, index, width)
+  const hashes = await readTile(ctx, 0, index, width)
   const entries = await ctx.entries.list(index * TILE_WIDTH + 1, width)
-  if (entries.length < width)
-    throw new Error(`entry ${index * TILE_WIDTH + entries.length + 1} is missing from the ledger`)
+  if (!hashLeaves(entries.map(viewEntry)).equals(hashes))
+    throw new Error(`an entry after ${index * TILE_WIDTH} is missing or is not the one that was sealed`)
   return bundleEntries(entries)
 }
 
@@ -132,7 +132,8 @@ export const consistencyView = z.object({
 })
 
 /**
- * Makes the proof that the log of `to` entries begins with the one of `from` entries, and verifies it.
+ * Makes the proof that the log of `to` entries begins with the one of `from` entries, and verifies it and that
+ * the last checkpoint's log begins with both.
  *
  * @param given `to`; the size of the last checkpoint if absent
  * @throws Refusal `no_such_seal`; `invalid_field` unless from <= to <= the last checkpoint's size
@@ -142,7 +143,7 @@ export async function readConsistency(
   from: number,
   given: number | undefined,
 ): Promise<z.input<typeof consistencyView>> {
-  const { size } = (await readCheckpoint(ctx)).checkpoint
+  const { size, root } = (await readCheckpoint(ctx)).checkpoint
   const to = given ?? size
   if (to > size)
     throw new Refusal(
@@ -155,12 +156,19 @@ export async function readConsistency(
       field: 'from',
     })
   const { tiles } = ctx.entries
-  const [fromRoot, toRoot, path] = await Promise.all([
+  const [fromRoot, toRoot, path, pathToSigned] = await Promise.all([
     tiles.readRoot(from),
     tiles.readRoot(to),
     proveConsistency(tiles, from, to),
+    proveConsistency(tiles, to, size),
   ])
-  if (!verifyLogConsistency({ size: from, root: fromRoot }, { size: to, root: toRoot }, path))
+  const [smaller, larger] = [
+    { size: from, root: fromRoot },
+    { size: to, root: toRoot },
+  ]
+  const signed = { size, root: Buffer.from(root, 'hex') }
+  // The stored tiles may be damaged: of themselves they prove what they say.
+  if (!verifyLogConsistency(smaller, larger, path) || !verifyLogConsistency(larger, signed, pathToSigned))
     throw new Error(`the log of ${to} entries does not begin with that of ${from} by its stored tiles`)
   return {
     from,

@@ -159,31 +159,40 @@ describe('the log over the API', () => {
     expect(() => gunzipSync(plain.bytes)).toThrow()
   })
 
-  it('gives out no tile that does not lead to the signed root', async () => {
+  it('gives out no tile, no entries and no proof of consistency that do not lead to the signed root', async () => {
     const { tiles } = service.ctx.entries.tiles.models
+    const [first = 0, last = 0] = [sizes.at(0), sizes.at(-1)]
+    const consistency = [
+      `ledger/consistency?from=${first}`,
+      `ledger/consistency?from=${first}&to=${last - 1}`,
+    ]
+    const expectRefused = async (wrong: string, route: string) => {
+      const { status, headers } = await fetchBytes(route)
+      const isKept = headers.get('cache-control')?.includes('immutable') ?? false
+      expect([wrong, route, status, isKept]).toEqual([wrong, route, 500, false])
+    }
     const whole = (await fetchBytes('tile/0/000')).bytes
     for (const [place, routes] of [
-      ['0/0', ['tile/0/000', 'tile/0/000.p/7']],
-      ['0/1', ['tile/0/001.p/9']],
-      ['1/0', ['tile/1/000.p/1', 'tile/0/000']],
+      ['0/0', ['tile/0/000', 'tile/0/000.p/7', 'tile/entries/000.p/7']],
+      ['0/1', ['tile/0/001.p/9', ...consistency]],
+      ['1/0', ['tile/1/000.p/1', 'tile/0/000', ...consistency]],
     ] as [string, string[]][]) {
       const stored = await tiles.findById(place).lean()
       if (stored === null) throw new Error(`there is no tile ${place}`)
       const wrong = Buffer.from(stored.hashes.buffer as unknown as Uint8Array)
       wrong[0] = (wrong[0] ?? 0) ^ 1
       await tiles.updateOne({ _id: place }, { $set: { hashes: wrong } })
-      for (const route of routes) {
-        const { status, headers } = await fetchBytes(route)
-        expect([place, route, status, headers.get('cache-control')?.includes('immutable') ?? false]).toEqual([
-          place,
-          route,
-          500,
-          false,
-        ])
-      }
+      for (const route of routes) await expectRefused(place, route)
       await tiles.updateOne({ _id: place }, { $set: { hashes: stored.hashes } })
     }
+    const { entries } = service.ctx.entries.models
+    const entry = await entries.findById(3).lean()
+    await entries.collection.updateOne({ _id: 3 } as object, { $set: { at: 1 } })
+    await expectRefused('an entry', 'tile/entries/000')
+    await entries.collection.updateOne({ _id: 3 } as object, { $set: { at: entry?.at } })
     expect((await fetchBytes('tile/0/000')).bytes).toEqual(whole)
+    for (const route of ['tile/entries/000', ...consistency])
+      expect([route, (await fetchBytes(route)).status]).toEqual([route, 200])
   })
 
   // holds: rules.errors.no_such_index
