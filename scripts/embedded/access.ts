@@ -146,11 +146,11 @@ export function mongoPrivileges(db: string, user: AccessName): Privilege[] {
 
 /**
  * What a user may do in a collection by its row. `workers` runs all pools in one process, so it has their
- * rights.
+ * rights; and the process with the operator's port, which has the operator's user, serves the sweep.
  */
 function writeActions(writers: Writers, user: AccessName): Action[] {
-  const users =
-    user === 'workers' ? ACCESS_NAMES.filter((name) => name !== 'api' && name !== 'operator') : [user]
+  const all = ACCESS_NAMES.filter((name) => name !== 'api' && name !== 'operator')
+  const users = { workers: all, operator: [user, 'sweep'] as const }[user as string] ?? [user]
   return [...new Set(users.flatMap((name) => writers[name] ?? []))]
 }
 

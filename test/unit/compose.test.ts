@@ -15,6 +15,7 @@ import { IDLE_DRAIN_MS, STOP_LIMIT_MS } from '../../shared/platform/limits.ts'
 import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/platform/queues.ts'
 import { SECOND_MS } from '../../shared/platform/time.ts'
 import { servedQueues } from '../../workers/worker-context.ts'
+import { lackingRights } from '../support/access.ts'
 
 /*
  * What docker-compose.yml and the Dockerfile promise, beyond their form, which Docker Compose's own library
@@ -143,7 +144,7 @@ describe('each part of the network', () => {
     }
   })
 
-  it('serves each queue in some service, and can: keys and what is written beside them are there', () => {
+  it('serves each queue in some service, and can: keys, rights and what is written beside them are there', () => {
     const served = parts.flatMap(({ service }) => queuesOf(service))
     expect(served.toSorted()).toEqual([...QUEUE_NAMES].sort())
     for (const one of parts.filter(({ part }) => part === 'workers')) {
@@ -152,6 +153,8 @@ describe('each part of the network', () => {
       // Coins need settings of the operator, without which their queues stay empty.
       const needed = names.filter((name) => queueRow(name).pool !== 'payments')
       expect(servedQueues(settingsOf(one), needed)).toEqual(needed)
+      const user = /mongodb_url_(\w+)$/.exec(one.environment['MONGODB_URL_FILE'] ?? '')?.[1] ?? ''
+      expect(lackingRights(user, names), `its user ${user} may write what ${one.name} writes`).toEqual([])
       for (const written of ['SEAL_MEMORY_FILE', 'NANO_SEED_FILE']) {
         const file = one.environment[written]
         if (file === undefined) continue

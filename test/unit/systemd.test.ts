@@ -4,7 +4,8 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { FILE_VARIABLES, mayRead, VARIABLE_NAMES, type Part } from '../../shared/platform/config.ts'
-import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
+import { QUEUE_NAMES, type QueueName } from '../../shared/platform/queues.ts'
+import { lackingRights } from '../support/access.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const UNITS = path.join(ROOT, 'deploy/systemd')
@@ -54,6 +55,14 @@ describe('the units of deploy/systemd (without systemd-analyze two of these are 
   it('serve every queue, each in one service', () => {
     const served = services.flatMap((name) => /--queues (\S+)/.exec(read(name))?.[1]?.split(',') ?? [])
     expect(served.toSorted()).toEqual([...QUEUE_NAMES].toSorted())
+  })
+
+  it('have a user of MongoDB that may write whatever their queues write', () => {
+    for (const name of services.filter((one) => read(one).includes('--queues'))) {
+      const queues = /--queues (\S+)/.exec(read(name))?.[1]?.split(',') as QueueName[]
+      const user = /^LoadCredential=mongodb_url:.*mongodb_url_(\w+)$/m.exec(read(name))?.[1] ?? ''
+      expect([name, lackingRights(user, queues)]).toEqual([name, []])
+    }
   })
 
   it('name settings that there are, and hand a secret only to who may read it, as a credential', () => {
