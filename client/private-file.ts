@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import {
   closeSync,
+  fchmodSync,
   fstatSync,
   fsyncSync,
   linkSync,
@@ -107,7 +108,9 @@ function takeLock(filePath: string): (() => void) | undefined {
   if (sqlite === undefined) return lockByFiles(filePath, LOCK_MS)
   const lockFile = `${filePath}.lock`
   // Before SQLite makes it by the umask: whoever may open it could hold the lock.
-  closeSync(openSync(lockFile, 'a', 0o600))
+  const fd = openSync(lockFile, 'a', 0o600)
+  fchmodSync(fd, 0o600) // one from an earlier version may be there
+  closeSync(fd)
   const database = new sqlite.DatabaseSync(lockFile, { timeout: LOCK_MS })
   try {
     database.exec('BEGIN EXCLUSIVE')

@@ -37,9 +37,11 @@ describe('the file of a lock', () => {
   it('is for its owner alone, whatever the umask, so that nobody else can hold the lock', () => {
     const before = process.umask(0)
     try {
-      const file = path.join(home, 'locked')
-      withFileLock(file, () => undefined)
-      expect((statSync(`${file}.lock`).mode & 0o777).toString(8)).toBe('600')
+      for (const file of ['locked', 'locked-before'].map((name) => path.join(home, name))) {
+        if (file.endsWith('before')) writeFileSync(`${file}.lock`, '')
+        withFileLock(file, () => undefined)
+        expect((statSync(`${file}.lock`).mode & 0o777).toString(8)).toBe('600')
+      }
     } finally {
       process.umask(before)
     }
