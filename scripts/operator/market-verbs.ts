@@ -271,7 +271,8 @@ async function recordPart(ctx: Context, payoutId: string, tx: string, dryRun: bo
   // What the transaction paid there beyond the other payouts that it is on record for.
   const partRaw = sent.sentRaw - (sent.neededRaw - BigInt(payout.amount_raw))
   if (partRaw <= 0n) throw tooLittle(sent, coin)
-  const marked = await markPartPaid(rehearseIf(dryRun, ctx), payoutId, tx, partRaw)
+  const paid = { paidRaw: partRaw, sentRaw: sent.sentRaw }
+  const marked = await markPartPaid(rehearseIf(dryRun, ctx), payoutId, tx, paid)
   if (marked === undefined) throw await unpayable(ctx, payout)
   const { part, rest } = marked
   return showDone(

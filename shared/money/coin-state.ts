@@ -27,11 +27,21 @@ async function storeHalt(ctx: Context, coin: Coin, reason: string): Promise<void
   await ctx.database.transaction((session) => ctx.coins.halt(coin, at, reason, session))
 }
 
-/** Halts a coin for a reconciliation. @returns the coin as it is then, and why it was halted first */
-export async function stopToReconcile(ctx: Context, coin: Coin) {
-  ctx.log.warn(`${COIN_UNITS[coin].name} is being reconciled, and halted until that is done`)
+/**
+ * Halts a coin for a reconciliation, unless that is done already: then the coin isn't halted again.
+ *
+ * @param id of the reconciliation
+ * @returns the coin as it is then, and why it was halted first; undefined if it is done already
+ */
+export async function stopToReconcile(ctx: Context, coin: Coin, id: string) {
   const at = nowSeconds(ctx)
-  await ctx.database.transaction((session) => ctx.coins.halt(coin, at, 'the operator reconciles it', session))
+  const isHalted = await ctx.database.transaction(async (session) => {
+    if ((await ctx.journal.reconciliations.find(id, session)) !== undefined) return false
+    await ctx.coins.halt(coin, at, 'the operator reconciles it', session)
+    return true
+  })
+  if (!isHalted) return undefined
+  ctx.log.warn(`${COIN_UNITS[coin].name} is being reconciled, and halted until that is done`)
   const record = await ctx.coins.findCoin(coin)
   return { record, reason: record?.halted?.reason ?? 'it was not halted' }
 }

@@ -500,8 +500,19 @@ async function requireNotUsedUp(
     )
 }
 
-/** Splits a payout, paid in part by hand, into that and the rest. @returns undefined if that can't be */
-export async function markPartPaid(ctx: Context, payoutId: string, tx: string, paidRaw: bigint) {
+/**
+ * Splits a payout, paid in part by hand, into that and the rest.
+ *
+ * @param sentRaw what the transaction sent to its address
+ * @returns undefined if that can't be
+ * @throws Refusal `wrong_state` if the transaction is on record for what leaves less than `paidRaw`
+ */
+export async function markPartPaid(
+  ctx: Context,
+  payoutId: string,
+  tx: string,
+  { paidRaw, sentRaw }: { paidRaw: bigint; sentRaw: bigint },
+) {
   const whole = await ctx.payouts.find(payoutId)
   if (whole?.order_id === undefined || whole.address === undefined) return undefined
   const { source, coin, agent_id: agentId, order_id: orderId, address, decided } = whole
@@ -522,6 +533,7 @@ export async function markPartPaid(ctx: Context, payoutId: string, tx: string, p
     await ctx.journal.write(lines, session)
     const event = { step: 'paid_by_hand', tx, isAddressNamed: false } as const
     await requireStep(ctx, { ...part, state: 'owed' }, event, attempt, session)
+    await requireNotUsedUp(ctx, { ...part, state: 'owed' }, tx, sentRaw, session)
     return { part, rest }
   })
 }

@@ -62,14 +62,15 @@ export async function reconcileCoin(
   _id: string = newId('reconciliation'),
 ): Promise<void> {
   const { coin } = driver
-  if ((await ctx.journal.reconciliations.find(_id)) !== undefined) return
   const ownTreasury = await driver.addresses.treasury()
   const known = (await ctx.coins.findCoin(coin))?.treasury_address
   if (ownTreasury !== (takeOver ?? known ?? ownTreasury))
     throw new Error(
       `This wallet has the treasury ${ownTreasury}, and not ${takeOver ?? known}: "operator reconcile ${coin} --take-over ${ownTreasury}" takes it over.`,
     )
-  const { reason, record } = await stopToReconcile(ctx, coin)
+  const stopped = await stopToReconcile(ctx, coin, _id)
+  if (stopped === undefined) return
+  const { reason, record } = stopped
   const { found, findings } = startFindings(ctx, coin, 'found by a reconciliation')
   const { address, height, totalRaw } = await driver.reconcile(record, findings)
   for (const { address_index: index, address } of found.stray)

@@ -1,5 +1,5 @@
 import type { Connection } from 'mongoose'
-import type { Session } from '../platform/database.ts'
+import { within, type Session } from '../platform/database.ts'
 import { list, maybe, nested, number, schemaOf, text, textOf, type RecordOf } from '../platform/fields.ts'
 import { recordsOf } from '../platform/records.ts'
 import { PENDING_INDEX, pendingField, type Ledgered, type PendingEntry } from '../ledger/pending.ts'
@@ -53,7 +53,8 @@ export function createReconciliationStore(connection: Connection) {
       const pending = [{ source: `${_id}/reconcile`, at, kind: 'reconcile' as const, data }]
       return records.insert([{ ...reconciliation, pending }], session)
     },
-    find: (id: string) => records.one({ _id: id }, { fields: { pending: 0 } }),
+    find: (id: string, session?: Session) =>
+      records.one({ _id: id }, { fields: { pending: 0 }, ...within(session) }),
     last: (coin: Coin) => records.one({ coin }, { fields: { pending: 0 }, sort: { _id: -1 } }),
     /** Adds the ledger entry of a later step. @throws Error if there is no such record */
     async addEntry(id: string, entry: PendingEntry, session: Session): Promise<void> {

@@ -411,6 +411,27 @@ describe('a reconciliation', () => {
     expect(invoice.address).not.toBe((await venue.invoice(1)).address)
   })
 
+  it('whose job runs twice at once leaves the coin running', async () => {
+    const id = newId('reconciliation')
+    const { address } = venue.wallet.treasury
+    // The second begins as the first does, and halts the coin when that one is done.
+    let first: Promise<void> | undefined
+    const driver = nanoDriver(venue.ctx)
+    const slow = {
+      ...driver,
+      addresses: {
+        ...driver.addresses,
+        treasury: async () => {
+          first ??= reconcileCoin(venue.ctx, nanoDriver(venue.ctx), address, id)
+          await first
+          return address
+        },
+      },
+    }
+    await reconcileCoin(venue.ctx, slow, address, id)
+    expect([(await last())._id, await halted()]).toEqual([id, undefined])
+  })
+
   it.runIf(FULL)(
     'takes the height from the node anew, so that one that was none does not stand in the way for ever',
     async () => {

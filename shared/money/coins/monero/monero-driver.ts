@@ -52,18 +52,22 @@ async function findTransaction({ monero: { wallet } }: MoneroContext, tx: string
 /** One index for each 10 s is left out. */
 const SECONDS_PER_INDEX = 10
 const MOST_LEFT_OUT = 5_000
+/** A process that begins so soon after another may be one that dies again and again. */
+const SOON_SECONDS = 60
+const LEFT_OUT_AT_RANDOM = 1_000
 
 /**
  * The first index of a process's run: after all that database, file and wallet know. All three may be of one
- * backup; so what could have been given out since is left out, and again as much at random. Each index left
- * out is an address that the wallet has to make, so a process that begins soon after another leaves out next to
- * none.
+ * backup; so what could have been given out since is left out, and a number at random that no backup knows: an
+ * address may be given out twice only if more than one each 10 s was, and seldom then. Each index left out is an
+ * address that the wallet has to make, so a process that begins soon after another leaves out next to none.
  *
  * @param made how many addresses the wallet has
  */
 export function firstOfRun({ highest, ageSeconds }: KnownIndexes, made: number): number {
   const since = Math.min(Math.floor(ageSeconds / SECONDS_PER_INDEX), MOST_LEFT_OUT)
-  return Math.max(highest + 1, FIRST_MINOR, made) + since + randomInt(since + 1)
+  const atRandom = ageSeconds < SOON_SECONDS ? 0 : LEFT_OUT_AT_RANDOM
+  return Math.max(highest + 1, FIRST_MINOR, made) + since + randomInt(since + atRandom + 1)
 }
 
 /** (0, 0) is the wallet's primary address, where the operator fills it up. */

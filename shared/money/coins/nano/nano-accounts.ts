@@ -69,7 +69,7 @@ function* listRun([first, end]: Run, isLast: boolean): Generator<number[]> {
 }
 const BEHIND_LAST_RUN = 1_000
 /** Addresses of so many of the newest runs may be those of invoices that were open at a restore. */
-const WATCHED_RUNS = 10
+const WATCHED_RUNS = 100
 
 /** Has those of the addresses scanned for a month that belong to no invoice on record: one may be forgotten. */
 async function watchForgotten(ctx: NanoContext, indexes: readonly number[]): Promise<void> {
