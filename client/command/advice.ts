@@ -20,6 +20,10 @@ const ADVICE: Readonly<Record<string, Readonly<Record<Surface, string>>>> = {
     command: '--force registers another and keeps that file as a backup.',
     tools: 'Go on as that agent: "me" shows it.',
   },
+  order_under_way: {
+    command: '"mine" without --days finishes it, "mine --new" leaves it.',
+    tools: 'Finish that one first: "pass_days" takes its number of days.',
+  },
 }
 
 /** A delivery need not be sealed, whatever is wrong with the key. */

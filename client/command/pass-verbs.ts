@@ -139,13 +139,7 @@ export const passVerbs: readonly Verb[] = [
         }
       } catch (error) {
         if (error instanceof OrderUnderWayError)
-          throw new CommandError(
-            'order_under_way',
-            `${error.message} "mine" without --days finishes it, "mine --new" leaves it.`,
-            {
-              cause: error,
-            },
-          )
+          throw new CommandError('order_under_way', error.message, { cause: error })
         if (!signal.aborted) throw error
         throw new CommandError(
           'stopped',
