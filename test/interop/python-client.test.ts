@@ -38,11 +38,27 @@ except TransportError as error:
     print("transport", error)
 `
 
+const HANDING_IN = `
+import sys, types
+sys.modules["agent_network"] = package = types.ModuleType("agent_network")
+package.__path__ = [sys.argv[2]]
+from agent_network.client import Client
+from agent_network.mining import _hand_in
+print(_hand_in(Client(sys.argv[1], "sk_" + "a" * 48), "ord_1", ["7"])["status"])
+`
+
 let close: (() => Promise<void>) | undefined
 afterEach(() => close?.())
 
 /** Returns what the client says of such an answer. `lateSeconds`: how late its waiting thread wakes up. */
-async function ask(answer: (response: ServerResponse) => void, lateSeconds = 0): Promise<string> {
+const ask = (answer: (response: ServerResponse) => void, lateSeconds = 0): Promise<string> =>
+  runAgainst(answer, PROGRAM, String(lateSeconds))
+
+async function runAgainst(
+  answer: (response: ServerResponse) => void,
+  program: string,
+  ...more: string[]
+): Promise<string> {
   const server = createServer((_, response) => answer(response))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   close = () =>
@@ -51,13 +67,7 @@ async function ask(answer: (response: ServerResponse) => void, lateSeconds = 0):
       server.closeAllConnections()
     })
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const { stdout } = await promisify(execFile)(PYTHON_VERIFIER[0], [
-    '-c',
-    PROGRAM,
-    url,
-    PACKAGE,
-    String(lateSeconds),
-  ])
+  const { stdout } = await promisify(execFile)(PYTHON_VERIFIER[0], ['-c', program, url, PACKAGE, ...more])
   return stdout.trim()
 }
 
@@ -104,6 +114,17 @@ describe.skipIf(!canRunPythonVerifier())('the Python client (skipped if there is
       'HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}',
     ])
       expect(await ask((response) => void response.socket?.end(raw)), raw.slice(0, 60)).toMatch(/^transport /)
+  })
+
+  it('hands the same nonces in again after an answer that was lost, and goes on with what stands then', async () => {
+    let requests = 0
+    const lostOnce = (response: ServerResponse) => {
+      requests++
+      if (requests === 1)
+        return void response.socket?.end('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"ok":')
+      response.end(JSON.stringify({ ok: true, status: requests === 2 ? 'verifying' : 'credited' }))
+    }
+    expect([await runAgainst(lostOnce, HANDING_IN), requests]).toEqual(['credited', 3])
   })
 
   it('reads a whole answer, compressed or not, and what a refusal says', async () => {

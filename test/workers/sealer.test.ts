@@ -58,6 +58,23 @@ function failing(
 }
 
 describe('the sealer', () => {
+  it.runIf(FULL)('stops within seconds where another seal ends at its last entry', async () => {
+    ledger = await openLedger()
+    const { ctx } = ledger
+    await ledger.write(3)
+    await ledger.seal()
+    await ledger.write(2)
+    await sequencePending(ctx)
+    // The entry that closes the next seal.
+    const to_id = (await ctx.entries.highestId()) + 1
+    const { _id, ...first } = (await ctx.seals.find(1)) ?? {}
+    expect(_id).toBe(1)
+    await ctx.database.connection
+      .collection<{ _id: number }>('seals')
+      .insertOne({ ...first, _id: 0, to_id } as never)
+    await expect(makeSeal(ctx)).rejects.toThrow(`another seal ends at entry ${to_id}`)
+  })
+
   // holds: rules.ledger.entry_kinds.solvency, rules.ledger.statements.the_last_entry_of_a_seal
   it('seals all entries, ends each seal with what is owed, and makes none without a new entry', async () => {
     ledger = await openLedger()
