@@ -31,6 +31,7 @@ import { PATIENT } from '../support/servers.ts'
 import { connectMany } from '../support/torture-sockets.ts'
 import { CHALLENGE_SECRET, findNonces, startService, type TestService } from '../support/service.ts'
 import { withSigning } from '../support/signing.ts'
+import { sampled } from '../support/full.ts'
 
 const TOKEN = 'operator-token-of-this-test'
 /** Long enough on a busy machine. */
@@ -664,10 +665,12 @@ describe('the metrics of an API process', () => {
   })
   afterAll(() => metrics.close())
 
-  it.each([
-    ['the operator', () => operator.port],
-    ['the metrics', () => metrics.port],
-  ])('take a new connection however many others are silent: the port of %s', async (_, portOf) => {
+  it.each(
+    sampled([
+      ['the operator', () => operator.port],
+      ['the metrics', () => metrics.port],
+    ]),
+  )('take a new connection however many others are silent: the port of %s', async (_, portOf) => {
     const url = `http://127.0.0.1:${portOf()}`
     const silent = await connectMany(url, 3 * MAX_WATCHERS)
     for (const { socket } of silent) socket.write('GET /healthz HTTP/1.1\r\nX: ')

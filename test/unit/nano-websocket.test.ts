@@ -15,6 +15,7 @@ import type {
 import { watchNanoConfirmations } from '../../shared/money/coins/nano/nano-websocket.ts'
 import type { NanoNode } from '../../devnet/nano-node/nano-node.ts'
 import { startNanoNode } from '../../devnet/nano-node/nano-node.ts'
+import { FULL } from '../support/full.ts'
 
 const xno = 10n ** 30n
 const keys = createNanoKeys(`${'0'.repeat(62)}2A`)
@@ -236,7 +237,7 @@ describe('the connection', () => {
     await vi.waitFor(() => expect(node.websocket.subscribers('confirmation')).toBe(2), PATIENCE)
   })
 
-  it('is kept alive by asking the node for a sign of life', async () => {
+  it.runIf(FULL)('is kept alive by asking the node for a sign of life', async () => {
     let pings = 0
     const peer = await startPeer((socket) => {
       acknowledge(socket)

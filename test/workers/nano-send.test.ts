@@ -497,7 +497,7 @@ describe('an outcome that is not known', () => {
     expect(await transfers()).toHaveLength(1)
   })
 
-  it('for as long as it lasts stays sent, and nothing else is signed', async () => {
+  it.runIf(FULL)('for as long as it lasts stays sent, and nothing else is signed', async () => {
     await fill(XNO)
     const [payee, other] = [strangerAddress(), strangerAddress()]
     const owed = await venue.owe(XNO / 2n, payee)

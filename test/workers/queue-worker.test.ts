@@ -14,6 +14,7 @@ import { openWorkerContext, type WorkerContext } from '../../workers/worker-cont
 import { PATIENCE_MS } from '../support/patience.ts'
 import { isolate, leaveDatabase, PATIENT } from '../support/servers.ts'
 import { closeContext } from '../../shared/context.ts'
+import { FULL } from '../support/full.ts'
 
 /** Long enough for a new worker to connect and to take its first job on a busy machine. */
 const QUICK = { everyMs: 100, checks: 15, longMs: 60_000 }
@@ -87,7 +88,7 @@ describe('a worker of a queue', () => {
     expect(logged.split(REPLACED)).toHaveLength(2)
   })
 
-  it('that is paused or has nothing to do is left alone', async () => {
+  it.runIf(FULL)('that is paused or has nothing to do is left alone', async () => {
     start()
     await queue.pause()
     await add()
@@ -172,7 +173,7 @@ describe('a worker of a queue', () => {
     }
   })
 
-  it('names a job that takes long while it runs, less and less often, and no more once it has ended', async () => {
+  it.runIf(FULL)('names a job that takes long while it runs, less and less often, and no more once it has ended', async () => {
     const handle = HANDLERS['verify-shares']
     const released = Promise.withResolvers<void>()
     HANDLERS['verify-shares'] = () => released.promise
