@@ -175,10 +175,12 @@ const p99Of = (times: readonly number[] = []): number => Math.max(percentile(tim
 /** Compares all requests, each in terms of the median of its kind alone. */
 function compareAll(attack: string, measure: 'cpu' | 'wall', alone: Kinds, beside: Kinds): Figure {
   // Some systems count processor time in steps of 4 ms, so a smaller time may stand for nothing at all.
-  const usual = (kind: string): number => Math.max(median(alone[kind] ?? []), 1)
+  const usual = Object.fromEntries(
+    Object.entries(alone).map(([kind, times]) => [kind, Math.max(median(times), 1)]),
+  )
   const p99 = (times: Kinds): number =>
     percentile(
-      Object.entries(times).flatMap(([kind, of]) => of.map((ms) => ms / usual(kind))),
+      Object.entries(times).flatMap(([kind, of]) => of.map((ms) => ms / (usual[kind] ?? 1))),
       0.99,
     )
   return compareWith(
