@@ -100,14 +100,10 @@ export function createOrderStore(connection: Connection) {
       const found = await orders.all({ _id: { $in: [...orderIds] } }, { fields: { at: 1 } })
       return new Map(found.map(({ _id, at }) => [_id, at]))
     },
-    /**
-     * Disputed orders, placed by then (Unix seconds), one of whose sides has one of these addresses; if they are
-     * undefined, with any.
-     */
-    listDisputedAt: (coin: Coin, addresses: readonly string[] | undefined, placedBy: number) => {
-      const among = { $in: [...(addresses ?? [])] }
-      const isSides =
-        addresses === undefined ? {} : { $or: [{ payout_address: among }, { refund_address: among }] }
+    /** Disputed orders, placed by then (Unix seconds), one of whose sides has one of these addresses. */
+    listDisputedAt: (coin: Coin, addresses: readonly string[], placedBy: number) => {
+      const among = { $in: [...addresses] }
+      const isSides = { $or: [{ payout_address: among }, { refund_address: among }] }
       return orders.all(
         { status: 'disputed', coin, at: { $lte: placedBy }, ...isSides },
         { fields: UNLISTED, sort: { _id: 1 } },

@@ -84,11 +84,10 @@ async function addSuspects(ctx: Context, order: OrderRecord, ids: readonly strin
   await storeUpdate(ctx, order, { change: { step: 'suspected_more', at: nowSeconds(ctx), set } }, session)
 }
 
-/** Ids of disputed orders, for whatever reason, one of whose sides has an address that the send may have gone to. */
+/** Ids of disputed orders, for whatever reason, one of whose sides has an address that the send went to. */
 export async function listDisputedAt(ctx: Context, send: UnexplainedSend): Promise<string[]> {
   const { coin, unexplained_to: to, at } = send
-  const addresses = to.includes(ANYWHERE) ? undefined : to
-  return (await ctx.orders.listDisputedAt(coin, addresses, at)).map(({ _id }) => _id)
+  return (await ctx.orders.listDisputedAt(coin, to, at)).map(({ _id }) => _id)
 }
 
 /** Lets the orders go on that are disputed because of this send alone. @returns their ids */

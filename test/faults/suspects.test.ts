@@ -5,7 +5,6 @@ import { actOnDeadline } from '../../shared/market/order-deadlines.ts'
 import { placeOrder } from '../../shared/market/order-placing.ts'
 import { acceptDelivery, deliverOrder, setRefundAddress } from '../../shared/market/order-service.ts'
 import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
-import { ANYWHERE } from '../../shared/money/payout.ts'
 import { markPaidByHand, markPartPaid } from '../../shared/money/payout-service.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
 import { startPool } from '../../workers/pool.ts'
@@ -15,7 +14,7 @@ import { checkMarket, vouch } from '../support/market.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import { nanoChain, openNanoVenue, signAndPublish, strangerAddress, XNO } from '../support/nano-venue.ts'
 import type { NanoVenue } from '../support/nano-venue.ts'
-import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
+import { fillNanoPool, sendNano, watchNano } from '../support/nano-jobs.ts'
 import { runCommand, runVerb } from '../support/run-verb.ts'
 import { withSigning } from '../support/signing.ts'
 
@@ -139,19 +138,6 @@ describe('a send that a restored database does not know', () => {
     await work()
     expect([await statusOf(order), arrived(seller)]).toEqual(['paid_out', SHARE_RAW])
     await checkMarket(venue.ctx)
-  })
-
-  it('and whose recipients nobody knows is not accounted for while any order that it may have paid is disputed', async () => {
-    const order = await sell()
-    const tx = await signAndPublish(venue, 0, { sendTo: strangerAddress(), amountRaw: XNO / 10n })
-    await work()
-    // As of a Monero wallet that was restored from its seed.
-    await reconcileNano(venue.ctx)
-    await venue.ctx.payouts.models.transfers.updateOne({ tx }, { $set: { unexplained_to: [ANYWHERE] } })
-    expect(await statusOf(order)).toBe('disputed')
-    const refused = await operator('reconcile', 'xno', '--explained', tx)
-    expect(refused).toMatchObject({ exitCode: 1, json: { error: 'wrong_state' } })
-    expect(refused.json['message']).toContain(order._id)
   })
 
   it('and paid a part of what is owed splits nothing if another payout was recorded with it meanwhile', async () => {
