@@ -144,14 +144,18 @@ export function mongoPrivileges(db: string, user: AccessName): Privilege[] {
   return privileges
 }
 
+/** What a user may do in a collection by its row. */
+const writeActions = (writers: Writers, user: AccessName): Action[] => [
+  ...new Set(rowsOf(user).flatMap((name) => writers[name] ?? [])),
+]
+
 /**
- * What a user may do in a collection by its row. `workers` runs all pools in one process, so it has their
- * rights; and the process with the operator's port, which has the operator's user, serves the sweep.
+ * Whose rights a user has: `workers` runs all pools in one process; the process with the operator's port, which
+ * has the operator's user, serves the sweep.
  */
-function writeActions(writers: Writers, user: AccessName): Action[] {
-  const all = ACCESS_NAMES.filter((name) => name !== 'api' && name !== 'operator')
-  const users = { workers: all, operator: [user, 'sweep'] as const }[user as string] ?? [user]
-  return [...new Set(users.flatMap((name) => writers[name] ?? []))]
+function rowsOf(user: AccessName): readonly AccessName[] {
+  if (user === 'workers') return ACCESS_NAMES.filter((name) => name !== 'api' && name !== 'operator')
+  return user === 'operator' ? [user, 'sweep'] : [user]
 }
 
 /** The line of Redis's configuration that declares a user. @param prefix begins the names of the queues */
