@@ -209,26 +209,29 @@ describe('a payout in Monero', () => {
     await expectConfirmed(venue, owed)
   })
 
-  it.runIf(FULL)('and whose money was spent by hand stops the coin until a reconciliation is certain of that, and is paid once', async () => {
-    const address = await payee.address()
-    const owed = await venue.owe(XMR / 25n, address)
-    await expect(sendMonero(withoutRelay())).rejects.toThrow('the process ended here')
-    const before = await transferOf(owed)
-    const [image] = (JSON.parse(before.signed) as { keyImages: string[] }).keyImages
-    await venue.wallet.call('sweep_single', { address: venue.wallet.address, key_image: image })
-    await send()
-    expect((await coin())?.halted?.reason).toContain('which the database does not know')
-    await expect(reconcileMonero(venue.ctx)).rejects.toThrow('reconcile again once it is')
-    expect(await stateOf(owed)).toBe('signed')
-    await venue.generate(UNLOCK_BLOCKS)
-    await reconcileMonero(venue.ctx)
-    expect([(await coin())?.halted, await stateOf(owed)]).toEqual([undefined, 'owed'])
-    expect((await venue.ctx.payouts.findTransfer(before._id))?.state).toBe('replaced')
-    await send()
-    await confirm()
-    expect(await payee.arrived(address)).toEqual([XMR / 25n])
-    expect((await transferOf(owed)).tx).not.toBe(before.tx)
-  })
+  it.runIf(FULL)(
+    'and whose money was spent by hand stops the coin until a reconciliation is certain of that, and is paid once',
+    async () => {
+      const address = await payee.address()
+      const owed = await venue.owe(XMR / 25n, address)
+      await expect(sendMonero(withoutRelay())).rejects.toThrow('the process ended here')
+      const before = await transferOf(owed)
+      const [image] = (JSON.parse(before.signed) as { keyImages: string[] }).keyImages
+      await venue.wallet.call('sweep_single', { address: venue.wallet.address, key_image: image })
+      await send()
+      expect((await coin())?.halted?.reason).toContain('which the database does not know')
+      await expect(reconcileMonero(venue.ctx)).rejects.toThrow('reconcile again once it is')
+      expect(await stateOf(owed)).toBe('signed')
+      await venue.generate(UNLOCK_BLOCKS)
+      await reconcileMonero(venue.ctx)
+      expect([(await coin())?.halted, await stateOf(owed)]).toEqual([undefined, 'owed'])
+      expect((await venue.ctx.payouts.findTransfer(before._id))?.state).toBe('replaced')
+      await send()
+      await confirm()
+      expect(await payee.arrived(address)).toEqual([XMR / 25n])
+      expect((await transferOf(owed)).tx).not.toBe(before.tx)
+    },
+  )
 })
 
 describe('a look because somebody asked', () => {
