@@ -14,7 +14,6 @@ import { openWorkerContext, type WorkerContext } from '../../workers/worker-cont
 import { PATIENCE_MS } from '../support/patience.ts'
 import { isolate, leaveDatabase, PATIENT } from '../support/servers.ts'
 import { closeContext } from '../../shared/context.ts'
-import { FULL } from '../support/full.ts'
 
 /** Long enough for a new worker to connect and to take its first job on a busy machine. */
 const QUICK = { everyMs: 100, checks: 15, longMs: 60_000 }
@@ -88,7 +87,7 @@ describe('a worker of a queue', () => {
     expect(logged.split(REPLACED)).toHaveLength(2)
   })
 
-  it.runIf(FULL)('that is paused or has nothing to do is left alone', async () => {
+  it('that is paused or has nothing to do is left alone', async () => {
     start()
     await queue.pause()
     await add()
@@ -173,37 +172,34 @@ describe('a worker of a queue', () => {
     }
   })
 
-  it.runIf(FULL)(
-    'names a job that takes long while it runs, less and less often, and no more once it has ended',
-    async () => {
-      const handle = HANDLERS['verify-shares']
-      const released = Promise.withResolvers<void>()
-      HANDLERS['verify-shares'] = () => released.promise
-      const named = (): { seconds: number; job_id: string }[] =>
-        logged
-          .split('\n')
-          .filter((line) => line.includes('a job takes long'))
-          .map((line) => JSON.parse(line) as { seconds: number; job_id: string })
-      try {
-        start({ ...QUICK, longMs: 1_000 })
-        const completed = await queue.getCompletedCount()
-        await add()
-        await waitFor('three lines', () => (named().length === 3 ? true : undefined), LIMIT)
-        const [first, second, third] = named()
-        expect(first).toMatchObject({ queue: 'verify-shares', job_id: expect.stringMatching(/./) })
-        expect(first!.seconds).toBeGreaterThanOrEqual(1)
-        expect(second!.seconds).toBeGreaterThanOrEqual(2 * first!.seconds)
-        expect(third!.seconds).toBeGreaterThanOrEqual(2 * second!.seconds)
-        released.resolve()
-        await untilCompleted(completed + 1)
-        await rest()
-        expect(named()).toHaveLength(3)
-      } finally {
-        released.resolve()
-        HANDLERS['verify-shares'] = handle
-      }
-    },
-  )
+  it('names a job that takes long while it runs, less and less often, and no more once it has ended', async () => {
+    const handle = HANDLERS['verify-shares']
+    const released = Promise.withResolvers<void>()
+    HANDLERS['verify-shares'] = () => released.promise
+    const named = (): { seconds: number; job_id: string }[] =>
+      logged
+        .split('\n')
+        .filter((line) => line.includes('a job takes long'))
+        .map((line) => JSON.parse(line) as { seconds: number; job_id: string })
+    try {
+      start({ ...QUICK, longMs: 1_000 })
+      const completed = await queue.getCompletedCount()
+      await add()
+      await waitFor('three lines', () => (named().length === 3 ? true : undefined), LIMIT)
+      const [first, second, third] = named()
+      expect(first).toMatchObject({ queue: 'verify-shares', job_id: expect.stringMatching(/./) })
+      expect(first!.seconds).toBeGreaterThanOrEqual(1)
+      expect(second!.seconds).toBeGreaterThanOrEqual(2 * first!.seconds)
+      expect(third!.seconds).toBeGreaterThanOrEqual(2 * second!.seconds)
+      released.resolve()
+      await untilCompleted(completed + 1)
+      await rest()
+      expect(named()).toHaveLength(3)
+    } finally {
+      released.resolve()
+      HANDLERS['verify-shares'] = handle
+    }
+  })
 
   it('that hangs at jobs which Redis has lost is replaced, and those that came since are done', async () => {
     const handle = HANDLERS['verify-shares']
