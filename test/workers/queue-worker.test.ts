@@ -1,5 +1,5 @@
 import { Queue, Worker } from 'bullmq'
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { openGate } from '../harness/testbed/gate.ts'
 import { readConfig } from '../../shared/platform/config.ts'
@@ -47,6 +47,7 @@ beforeAll(async () => {
   queue = new Queue('verify-shares', { connection, prefix: prefixOf(queuePrefix, 'verify-shares') })
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
 })
+beforeEach(() => queue.obliterate({ force: true }))
 afterEach(async () => {
   vi.restoreAllMocks()
   await worker.close()
@@ -93,7 +94,7 @@ describe('a worker of a queue', () => {
     await add()
     await rest()
     await queue.resume()
-    await untilCompleted(3)
+    await untilCompleted(1)
     await rest()
     expect(logged).not.toContain(REPLACED)
   })
@@ -102,14 +103,14 @@ describe('a worker of a queue', () => {
     await queue.setGlobalRateLimit(1, 3_600_000)
     start()
     for (let left = 3; left > 0; left--) await add()
-    await untilCompleted(4)
+    await untilCompleted(1)
     await rest()
     await queue.removeGlobalRateLimit()
     await queue.removeRateLimitKey()
     await worker.close()
     expect(logged).not.toContain(REPLACED)
     start()
-    await untilCompleted(6)
+    await untilCompleted(3)
   })
 
   it('tries a job again whose handler threw, and gives up one that is refused for good', async () => {
@@ -223,7 +224,6 @@ describe('a worker of a queue', () => {
     } finally {
       released.resolve()
       HANDLERS['verify-shares'] = handle
-      await queue.obliterate({ force: true })
     }
   })
 
