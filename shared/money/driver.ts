@@ -36,7 +36,7 @@ export interface CoinDriver {
   /**
    * Completes our open transactions; once all are confirmed, signs, stores and publishes new ones.
    *
-   * @returns what it ended with because of it, if wallet and database disagree
+   * @returns the difference between wallet and database that ended it, if there is one
    */
   pay(next: NextDue): Promise<Difference | undefined>
 

@@ -32,7 +32,7 @@ export const MONERO_BOUNDS: PayBounds = {
 /**
  * Sees to what is under way, then signs at most one transaction.
  *
- * @returns what it ended with because of it, if wallet and database disagree
+ * @returns the difference between wallet and database that ended it, if there is one
  * @throws NodeUnreachable, NodeRefused
  */
 export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<Difference | undefined> {

@@ -17,7 +17,7 @@ const MAX_READS = 8
  * Sends due payouts from the treasury for up to 20 s, a block for each group, and then with `isReceiving`
  * receives what waits there. Payouts come first: else a stream of sales would keep the treasury busy.
  *
- * @returns what it ended with because of it, if the treasury's chain and the database disagree
+ * @returns the difference between the treasury's chain and the database that ended it, if there is one
  * @throws NodeUnreachable, NodeRefused
  */
 export async function runTreasury(
