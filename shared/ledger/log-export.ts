@@ -2,7 +2,6 @@ import fs from 'node:fs'
 import path from 'node:path'
 import type { Context } from '../context.ts'
 import { listLogTiles, tilePath } from '../crypto/log-tree.ts'
-import { TILE_WIDTH } from '../crypto/merkle.ts'
 import { replaceFile } from '../platform/durable-file.ts'
 import { bundleEntries, readCheckpoint, formatCosignedNote } from './log-service.ts'
 import { requireTileUnderRoot } from './log.ts'
@@ -45,11 +44,11 @@ export async function exportLog(
     for (const [place, tile] of group.entries()) {
       const hashes = stored[place] as Buffer
       // The entries first: if a tile is there, its entries are not written again.
-      if (tile.level === 0) {
-        const entries = await ctx.entries.list(tile.index * TILE_WIDTH + 1, tile.width)
-        if (entries.length < tile.width) throw new Error(`an entry below tile 0/${tile.index} is missing`)
-        writeFile(tilePath({ ...tile, level: 'entries' }), bundleEntries(entries))
-      }
+      if (tile.level === 0)
+        writeFile(
+          tilePath({ ...tile, level: 'entries' }),
+          await bundleEntries(ctx.entries, tile.index, hashes),
+        )
       writeFile(tilePath(tile), hashes)
     }
   }

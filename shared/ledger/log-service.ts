@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { canonicalJson } from '../crypto/canonical-json.ts'
 import type { KeyProof } from '../crypto/key-tree.ts'
 import { verifyLogConsistency, verifyLogInclusion, tileWidth } from '../crypto/log-tree.ts'
-import { HASH_BYTES, hashLeaves, leafHash, TILE_WIDTH } from '../crypto/merkle.ts'
+import { HASH_BYTES, hashLeafTexts, leafHash, TILE_WIDTH } from '../crypto/merkle.ts'
 import { formatLogProof, formatNote } from '../crypto/note.ts'
 import type { Context } from '../context.ts'
 import { Refusal } from '../platform/errors.ts'
@@ -80,24 +80,30 @@ export async function readTile(
  * @throws Refusal `no_such_seal`; `no_such_index` if the last checkpoint covers fewer entries there
  */
 export async function readEntryBundle(ctx: LogContext, index: number, width: number): Promise<Buffer> {
-  const hashes = await readTile(ctx, 0, index, width)
-  const entries = await ctx.entries.list(index * TILE_WIDTH + 1, width)
-  if (!hashLeaves(entries.map(viewEntry)).equals(hashes))
-    throw new Error(`an entry after ${index * TILE_WIDTH} is missing or is not the one that was sealed`)
-  return bundleEntries(entries)
+  return bundleEntries(ctx.entries, index, await readTile(ctx, 0, index, width))
 }
 
 /**
- * Concatenates entries as an entry bundle (C2SP tlog-tiles, "Log entries"): for each, the length in two
- * bytes, big-endian, and its canonical JSON.
+ * Reads the entries below a tile of level 0 as an entry bundle (C2SP tlog-tiles, "Log entries"): for each, the
+ * length in two bytes, big-endian, and its canonical JSON.
+ *
+ * @param hashes the tile's, which lead to the signed root
+ * @throws Error if an entry is missing or isn't the one that was sealed: whoever has a bundle keeps it for ever
  */
-export function bundleEntries(entries: readonly EntryRecord[]): Buffer {
+export async function bundleEntries(
+  { list }: Pick<Context['entries'], 'list'>,
+  index: number,
+  hashes: Buffer,
+): Promise<Buffer> {
+  const entries = await list(index * TILE_WIDTH + 1, hashes.length / HASH_BYTES)
+  const texts = entries.map((entry) => canonicalJson(viewEntry(entry)))
+  if (!hashLeafTexts(texts).equals(hashes))
+    throw new Error(`an entry below tile 0/${index} is missing or is not the one that was sealed`)
   return Buffer.concat(
-    entries.flatMap((entry) => {
-      const text = Buffer.from(canonicalJson(viewEntry(entry)))
+    texts.flatMap((text) => {
       const length = Buffer.alloc(2)
-      length.writeUInt16BE(text.length)
-      return [length, text]
+      length.writeUInt16BE(Buffer.byteLength(text))
+      return [length, Buffer.from(text)]
     }),
   )
 }

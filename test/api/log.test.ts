@@ -189,6 +189,9 @@ describe('the log over the API', () => {
     const entry = await entries.findById(3).lean()
     await entries.collection.updateOne({ _id: 3 } as object, { $set: { at: 1 } })
     await expectRefused('an entry', 'tile/entries/000')
+    await expect(exportLog(service.ctx, path.join(folder, 'refused'))).rejects.toThrow(
+      'is not the one that was sealed',
+    )
     await entries.collection.updateOne({ _id: 3 } as object, { $set: { at: entry?.at } })
     expect((await fetchBytes('tile/0/000')).bytes).toEqual(whole)
     for (const route of ['tile/entries/000', ...consistency])
