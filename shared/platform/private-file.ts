@@ -1,4 +1,5 @@
 import fs from 'node:fs'
+import path from 'node:path'
 import { StartError } from './process.ts'
 
 /** Permission bits of anyone but the owner. */
@@ -7,6 +8,8 @@ const OTHERS = 0o077
  * systemd's credentials: an access list for the unit's user alone, which shows as the group's right to read.
  */
 const CREDENTIALS = '/run/credentials/'
+/** What a Kubernetes volume of secrets has beside its files, which belong to root and to the pod's own group. */
+const KUBERNETES_DATA = '..data'
 const GROUP_READS = 0o040
 
 /**
@@ -19,7 +22,7 @@ const GROUP_READS = 0o040
 export function assertPrivate(name: string, file: string | undefined): void {
   const stat = file === undefined ? undefined : fs.statSync(file, { throwIfNoEntry: false })
   if (file === undefined || stat === undefined) return
-  const problem = describeModeProblem(`${name}: ${file}`, file, stat.mode)
+  const problem = describeModeProblem(`${name}: ${file}`, file, stat)
   if (problem !== undefined) throw new StartError(problem)
 }
 
@@ -36,7 +39,7 @@ export function readPrivateFile(name: string, file: string, refuse: (problem: st
   const handle = fs.openSync(file, 'r')
   try {
     const stat = fs.fstatSync(handle)
-    const problem = describeModeProblem(`${name} ${file}`, file, stat.mode)
+    const problem = describeModeProblem(`${name} ${file}`, file, stat)
     if (problem !== undefined) throw refuse(problem)
     return stat.isFile() && stat.size <= MAX_BYTES ? fs.readFileSync(handle, 'utf8').trim() : ''
   } finally {
@@ -48,9 +51,18 @@ export function readPrivateFile(name: string, file: string, refuse: (problem: st
 const MAX_BYTES = 1_024
 
 /** Says what is wrong if others than a file's owner may read or write it; undefined if they may not. */
-function describeModeProblem(named: string, file: string, mode: number): string | undefined {
-  const others = file.startsWith(CREDENTIALS) ? OTHERS & ~GROUP_READS : OTHERS
+function describeModeProblem(named: string, file: string, { mode, gid }: fs.Stats): string | undefined {
+  const others = isGroupOurs(file, gid) ? OTHERS & ~GROUP_READS : OTHERS
   if ((mode & others) === 0) return undefined
   const octal = (mode & 0o777).toString(8)
   return `${named} can be read or written by others than its owner (mode ${octal}); set its mode to 600, and use a new secret if others had access.`
+}
+
+/** Whether what hands the file in lets its group be this process alone, so that the group may read it. */
+function isGroupOurs(file: string, gid: number): boolean {
+  if (file.startsWith(CREDENTIALS)) return true
+  const isFromKubernetes = fs
+    .lstatSync(path.join(path.dirname(file), KUBERNETES_DATA), { throwIfNoEntry: false })
+    ?.isSymbolicLink()
+  return isFromKubernetes === true && [process.getegid?.(), ...(process.getgroups?.() ?? [])].includes(gid)
 }
