@@ -125,9 +125,7 @@ async function sealEntries(
   const { tiles, root } = tree.finish()
   const seal = sealOf({ seq, fromId, previous, closing, count: tree.count, root })
   await Promise.all([sealTiles.finish(tiles), logTiles.finish(log.edge())])
-  const isNew = await performStep(watch, 'seal', () => ctx.seals.insert(seal))
-  if (!isNew) await requireSameAsStored(ctx.seals, seal)
-
+  await performStep(watch, 'seal', () => storeOnce(ctx.seals, seal))
   await performStep(watch, 'status', () => verifyNewSeals(ctx, { seq, root }))
   await traceSeal(ctx, seal, startedAtMs)
   return seal
@@ -183,34 +181,36 @@ async function readOrBuildLog(
   return buildLogFromEntries(ctx.entries, size, put)
 }
 
-/** A seal that a majority doesn't have after so long is not there. */
+/** The seal in whose place nothing can be stored is there for a majority after so long, or an election has taken it back. */
 const RACE_LIMIT_MS = 10_000
 
 /**
- * Reads the stored seal of this seq, which another sealer has made.
+ * Stores the seal, unless another sealer has stored the same.
  *
- * @throws SealError if it isn't the same, or there is none: then another seal holds its last entry
+ * @throws SealError if another seal has this seq, or ends at the same entry
  */
-async function requireSameAsStored(seals: Pick<SealStore, 'find'>, seal: SealRecord): Promise<void> {
+async function storeOnce(seals: Pick<SealStore, 'find' | 'insert'>, seal: SealRecord): Promise<void> {
   const endsAt = performance.now() + RACE_LIMIT_MS
   for (;;) {
+    if (await seals.insert(seal)) return
     const stored = await seals.find(seal._id)
-    if (stored === undefined && performance.now() > endsAt)
+    if (stored !== undefined) return requireSame(stored, seal)
+    if (performance.now() > endsAt)
       throw new SealError(
         `seal ${seal._id} can't be stored, and there is none: another seal ends at entry ${seal.to_id}`,
       )
-    if (stored === undefined) {
-      // Taken, and not yet held by a majority.
-      await sleep(RACE_PAUSE_MS)
-      continue
-    }
-    const differing = (['at', 'count', 'root', 'prev_root', 'from_id', 'to_id'] as const).filter(
-      (field) => stored[field] !== seal[field],
-    )
-    if (differing.length > 0)
-      throw new SealError(
-        `seal ${seal._id} is stored with another ${differing.join(', ')} than its entries give`,
-      )
-    return
+    // Its place is taken by one that a majority doesn't have yet. An election may take that back.
+    await sleep(RACE_PAUSE_MS)
   }
+}
+
+/** @throws SealError unless the seal that is stored follows from the same entries */
+function requireSame(stored: SealRecord, seal: SealRecord): void {
+  const differing = (['at', 'count', 'root', 'prev_root', 'from_id', 'to_id'] as const).filter(
+    (field) => stored[field] !== seal[field],
+  )
+  if (differing.length > 0)
+    throw new SealError(
+      `seal ${seal._id} is stored with another ${differing.join(', ')} than its entries give`,
+    )
 }

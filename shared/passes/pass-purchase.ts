@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { isDuplicateKey, type Session } from '../platform/database.ts'
+import { isDuplicateKey, unavailable, type Session } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { priceInCoin, type Coin } from '../money/coin.ts'
@@ -97,7 +97,8 @@ export function requestPassInvoice(
       if (!isDuplicateKey(error, 'agent_id')) throw error
       // Another process was faster; the address that this one took stays unused.
       const existing = await ctx.invoices.findOpen(agentId, coin)
-      if (existing === undefined) throw error
+      // It is closed again, or an election has taken it back.
+      if (existing === undefined) throw unavailable(error)
       return showOpenInvoice(ctx, existing, days)
     }
   })

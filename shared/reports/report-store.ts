@@ -1,5 +1,5 @@
 import type { Connection } from 'mongoose'
-import { isDuplicateKey } from '../platform/database.ts'
+import { isDuplicateKey, unavailable } from '../platform/database.ts'
 import { schemaOf } from '../platform/fields.ts'
 import { reportFields, type ReportRecord } from './report.ts'
 
@@ -28,7 +28,8 @@ export function createReportStore(connection: Connection) {
         if (!isDuplicateKey(error, 'post_id')) throw error
         const { post_id, agent_id, rule } = report
         const earlier = await reports.findOne({ post_id, agent_id, rule }).lean<ReportRecord>()
-        if (earlier === null) throw error
+        // An election has taken it back.
+        if (earlier === null) throw unavailable(error)
         return { report: earlier, isNew: false }
       }
     },

@@ -22,3 +22,18 @@ it.each([
   expect(status, stdout + stderr).toBe(0)
   expect(stdout).toContain(`${schedules} schedules`)
 })
+
+it.each([
+  // An election takes back the seal in whose place another sealer's could not be stored.
+  ['log', 706_026],
+] as const)('holds what must hold in a schedule of %s that has found a bug, seed %d', (scenario, seed) => {
+  const { stdout, status, stderr } = replay(
+    '--scenario',
+    scenario,
+    '--seed',
+    String(seed),
+    '--schedules',
+    '1',
+  )
+  expect(status, stdout + stderr).toBe(0)
+})
