@@ -425,6 +425,17 @@ const OUTAGE_CODES = new Set([
   6, 7, 50, 64, 89, 91, 100, 112, 134, 189, 246, 262, 9001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436,
 ])
 
+/** Codes by the name that the server gives with them, of MongoDB 8 and newer: it has too much under way. */
+const OUTAGE_CODE_NAMES = new Set(['IngressRequestRateLimitExceeded', 'TooManyOpenTransactions'])
+
+/** Labels of errors after which the same may succeed later. */
+const OUTAGE_LABELS = [
+  'RetryableWriteError',
+  'TransientTransactionError',
+  'SystemOverloadedError',
+  'RetryableError',
+]
+
 /** What the driver says if a client is closed while one of its transactions is being aborted. */
 const ENDED_TWICE = '[TRANSACTION_ABORTED] to [TRANSACTION_ABORTED]'
 
@@ -436,12 +447,13 @@ const ENDED_TWICE = '[TRANSACTION_ABORTED] to [TRANSACTION_ABORTED]'
 export function isOutage(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   if (OUTAGE_ERRORS.has(error.name)) return true
+  if (error instanceof mongoose.mongo.MongoError && OUTAGE_LABELS.some((label) => error.hasErrorLabel(label)))
+    return true
   if (
-    error instanceof mongoose.mongo.MongoError &&
-    (error.hasErrorLabel('RetryableWriteError') || error.hasErrorLabel('TransientTransactionError'))
+    error instanceof mongoose.mongo.MongoServerError &&
+    (OUTAGE_CODES.has(Number(error.code)) || OUTAGE_CODE_NAMES.has(error.codeName ?? ''))
   )
     return true
-  if (error instanceof mongoose.mongo.MongoServerError && OUTAGE_CODES.has(Number(error.code))) return true
   if (
     error.name === 'MongooseError' &&
     /before initial connection|not connected|buffering/i.test(error.message)

@@ -1,9 +1,12 @@
+import fs from 'node:fs'
+import type { ConnectionOptions } from 'node:tls'
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import { withDeadline } from './deadline.ts'
 import { omitUndefined } from './omit-undefined.ts'
 import type { Log } from './log.ts'
 import { QUEUE_TIMEOUT_MS } from './limits.ts'
-import { parseRedisUrl, REDIS_URL_FORM } from './redis-url.ts'
+import { StartError } from './process.ts'
+import { parseRedisUrl, REDIS_URL_FORM, type RedisTarget } from './redis-url.ts'
 
 /** One server, or the way to many; both take the same commands. */
 export type RedisClient = Redis | Cluster
@@ -63,10 +66,11 @@ function open(
   const target = parseRedisUrl(redisUrl)
   if (target === undefined) throw new TypeError(`"redisUrl" ${REDIS_URL_FORM}`)
   const { nodes, username, password, tls } = target
+  const secured = tls === undefined ? undefined : readTlsFiles(tls)
   const shared: Options = {
     ...options,
     ...omitUndefined({ username, password }),
-    ...(tls ? { tls: {} } : {}),
+    ...(secured === undefined ? {} : { tls: secured }),
   }
   switch (target.kind) {
     case 'single':
@@ -75,22 +79,52 @@ function open(
       return new Redis({
         ...shared,
         sentinels: [...nodes],
+        ...omitUndefined({
+          sentinelUsername: target.sentinelLogin.username,
+          sentinelPassword: target.sentinelLogin.password,
+        }),
+        natMap: target.natMap,
         name: target.name,
         db: target.db,
         enableOfflineQueue,
         retryStrategy,
         sentinelRetryStrategy: retryStrategy,
-        ...(tls ? { enableTLSForSentinelMode: true } : {}),
+        ...(secured === undefined ? {} : { sentinelTLS: secured, enableTLSForSentinelMode: true }),
       })
     case 'cluster':
       return new Cluster([...nodes], {
         redisOptions: shared,
+        natMap: target.natMap,
         enableOfflineQueue,
         clusterRetryStrategy: retryStrategy,
         // A node's certificate carries its name, so names are not replaced by the addresses they lead to.
         dnsLookup: (address, callback) => callback(null, address),
         slotsRefreshInterval: 5_000,
       })
+  }
+}
+
+/**
+ * Reads the PEM files that the URL names.
+ *
+ * @throws StartError for a file that can't be read
+ */
+function readTlsFiles({
+  tlsCAFile,
+  tlsCertificateKeyFile,
+}: NonNullable<RedisTarget['tls']>): ConnectionOptions {
+  const read = (file: string): string => {
+    try {
+      return fs.readFileSync(file, 'utf8')
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      throw new StartError(`REDIS_URL: the file ${file} cannot be read (${code})`, { cause: error })
+    }
+  }
+  const own = tlsCertificateKeyFile === undefined ? undefined : read(tlsCertificateKeyFile)
+  return {
+    ...(tlsCAFile === undefined ? {} : { ca: read(tlsCAFile) }),
+    ...(own === undefined ? {} : { cert: own, key: own }),
   }
 }
 

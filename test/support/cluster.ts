@@ -49,7 +49,7 @@ export interface Farm {
   startReplicaSet(): Promise<ReplicaSet>
   startRedisCluster(): Promise<RedisNodes>
   /** A primary, a replica of it, and a sentinel that replaces one by the other. */
-  startSentinel(): Promise<RedisNodes>
+  startSentinel(guard?: { password: string; sentinelPassword: string }): Promise<RedisNodes>
   stop(): Promise<void>
 }
 
@@ -174,21 +174,23 @@ export function openFarm(): Farm {
       }
     },
 
-    async startSentinel() {
-      const primary = await startRedis(['appendonly yes', 'maxmemory-policy noeviction'])
-      const replica = await startRedis([
-        'appendonly yes',
-        'maxmemory-policy noeviction',
-        `replicaof ${HOST} ${primary.port}`,
-      ])
+    async startSentinel(guard) {
+      const passwords =
+        guard === undefined ? [] : [`requirepass ${guard.password}`, `masterauth ${guard.password}`]
+      const lines = ['appendonly yes', 'maxmemory-policy noeviction', ...passwords]
+      const primary = await startRedis(lines)
+      const replica = await startRedis([...lines, `replicaof ${HOST} ${primary.port}`])
       const inSync = async (redis: Redis) =>
         (await redis.info('replication')).includes('state=online') ? true : undefined
-      await waitFor('a replica', () => onRedis(primary.port, undefined, inSync), LIMIT)
+      await waitFor('a replica', () => onRedis(primary.port, guard?.password, inSync), LIMIT)
       const sentinel = await startRedis(
         [
           `sentinel monitor farm ${HOST} ${primary.port} 1`,
           'sentinel down-after-milliseconds farm 1000',
           'sentinel failover-timeout farm 5000',
+          ...(guard === undefined
+            ? []
+            : [`sentinel auth-pass farm ${guard.password}`, `requirepass ${guard.sentinelPassword}`]),
         ],
         ['--sentinel'],
       )
@@ -196,7 +198,7 @@ export function openFarm(): Farm {
         (await redis.info('sentinel')).includes('slaves=1') ? true : undefined
       await waitFor(
         'a sentinel that knows both',
-        () => onRedis(sentinel.port, undefined, knowsReplica),
+        () => onRedis(sentinel.port, guard?.sentinelPassword, knowsReplica),
         LIMIT,
       )
       return { url: `redis+sentinel://${HOST}:${sentinel.port}/farm`, nodes: [primary, replica, sentinel] }

@@ -14,6 +14,13 @@ describe('isOutage', () => {
       new MongoServerError({ message: 'stepping down', code: 10_107 }),
       new MongoServerError({ message: 'no committed OpTime for snapshot read', code: 246 }),
       new MongoServerError({ message: 'again', errorLabels: ['TransientTransactionError'] }),
+      // MongoDB 8 and 9, which have too much under way.
+      new MongoServerError({ message: 'slow down', code: 462, codeName: 'IngressRequestRateLimitExceeded' }),
+      new MongoServerError({
+        message: 'slow down',
+        errorLabels: ['SystemOverloadedError', 'RetryableError'],
+      }),
+      new MongoServerError({ message: 'too many', codeName: 'TooManyOpenTransactions' }),
     ]
     outages.push(
       ...([
