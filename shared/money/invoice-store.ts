@@ -226,6 +226,7 @@ export function createInvoiceStore(connection: Connection) {
       payments.one({ tx, coin, ...EXPECTED, amount_raw: String(amountRaw) }, { session }),
     findArrivalById: <Arrival extends ArrivalRecord>(arrivalId: string, session: Session) =>
       payments.one<Arrival>({ _id: arrivalId }, { session }),
+    findArrivals: (ids: readonly string[], session: Session) => payments.all(idIn(ids), { session }),
     findPaymentById: (paymentId: string, session?: Session) =>
       payments.one<PaymentRecord>({ _id: paymentId, invoice_id: some }, { session }),
     /** Money that belongs to nobody, the oldest first. */

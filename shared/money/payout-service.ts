@@ -69,7 +69,7 @@ export function newTransfer(ctx: Context, fields: Omit<TransferRecord, '_id' | '
  * @param listed the payouts as they were when the transfers were signed
  * @throws a duplicate-key error if another transfer has the place of one in its account's chain, or is in
  *   flight
- * @throws Overtaken if the block that they are built on was replaced
+ * @throws Overtaken if the block that they are built on was replaced, or a payout or an arrival of theirs is gone
  * @throws Error if a payout may no longer be sent, or is no longer to the address that was signed for
  */
 export async function storeTransfers(
@@ -80,15 +80,35 @@ export async function storeTransfers(
   const addresses = new Map(listed.map(({ _id, address }) => [_id, address]))
   await ctx.database.transaction(async (session) => {
     await requireConfirmedBelow(ctx, transfers, session)
-    await ctx.payouts.insertTransfers(transfers, session)
-    for (const transfer of transfers)
-      for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session)) {
+    for (const { transfer, payouts } of await insertWithCarried(ctx, transfers, session))
+      for (const payout of payouts) {
         if (addresses.has(payout._id) && addresses.get(payout._id) !== payout.address)
           throw new Error(`payout ${payout._id} is no longer to the address that was signed for`)
         await requireStep(ctx, payout, { step: 'signed', transfer }, transfer._id, session)
       }
   })
   for (const transfer of transfers) logTransfer(ctx.log, transfer, transfer.state)
+}
+
+/**
+ * Stores transfers whose payouts and arrivals were read before this transaction. An election may have taken one of
+ * those back, and it may come again, by the same id: then it would be owed again beside the transfer that carries it.
+ *
+ * @returns the transfers with their payouts, as this transaction reads them
+ * @throws Overtaken if one of them is not on record
+ */
+async function insertWithCarried(ctx: Context, transfers: readonly TransferRecord[], session: Session) {
+  const carried: { transfer: TransferRecord; payouts: StoredPayout[] }[] = []
+  for (const transfer of transfers) {
+    const { _id, payout_ids: payoutIds, payment_ids: arrivalIds } = transfer
+    const payouts = payoutIds.length === 0 ? [] : await ctx.payouts.findMany(payoutIds, session)
+    const arrivals = arrivalIds.length === 0 ? [] : await ctx.invoices.findArrivals(arrivalIds, session)
+    if (payouts.length < payoutIds.length || arrivals.length < arrivalIds.length)
+      throw new Overtaken(`an election has taken back what transfer ${_id} carries`)
+    carried.push({ transfer, payouts })
+  }
+  await ctx.payouts.insertTransfers(transfers, session)
+  return carried
 }
 
 /** Logs a transfer's state, with ids alone. */
@@ -255,10 +275,14 @@ async function bookTransfer(
     await ctx.invoices.setSwept(arrived, at, session)
 }
 
-/** Stores and books transfers that only the chain knew. @throws a duplicate-key error if one is on record */
+/**
+ * Stores and books transfers that only the chain knew.
+ *
+ * @throws a duplicate-key error if one is on record; Overtaken if an arrival of theirs is gone
+ */
 export async function adoptTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
   await ctx.database.transaction(async (session) => {
-    await ctx.payouts.insertTransfers(transfers, session)
+    await insertWithCarried(ctx, transfers, session)
     for (const transfer of transfers) {
       await bookTransfer(ctx, transfer, { own: [], others: [] }, session)
       await forgetOwnMoney(ctx, transfer, session)
