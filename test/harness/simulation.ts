@@ -9,7 +9,7 @@ import { parseArgs } from 'node:util'
 import { SCENARIOS } from './simulation/scenarios.ts'
 import { openScenario } from './simulation/world.ts'
 
-const NAMES = ['log', 'events', 'money']
+const NAMES = SCENARIOS.map(({ name }) => name)
 
 const { values } = parseArgs({
   options: {

@@ -16,6 +16,7 @@ it.each([
   ['log', FULL ? 100 : 6],
   ['events', FULL ? 60 : 6],
   ['money', FULL ? 30 : 4],
+  ['passes', FULL ? 60 : 6],
 ] as const)('holds what must hold in some schedules of %s', (scenario, schedules) => {
   const given = ['--scenario', scenario, '--seed', '1', '--schedules', String(schedules)]
   const { stdout, status, stderr } = replay(...given)

@@ -40,12 +40,17 @@ export function uniqueIndexesOf(connection: Connection): (collection: string) =>
       .filter(([, options]) => options.unique === true)
       .map(([key, options]) => ({
         paths: Object.keys(key),
-        filter: options.partialFilterExpression ?? {},
+        filter: options.partialFilterExpression ?? (options.sparse === true ? someOf(key) : {}),
       }))
     known.set(collection, unique)
     return unique
   }
 }
+
+/** What a sparse index of these fields has in it. */
+const someOf = (key: object): Record<string, unknown> => ({
+  $or: Object.keys(key).map((path) => ({ [path]: { $exists: true } })),
+})
 
 const TRANSACTION_MS = 10_000
 const BACKOFF_MS = 5

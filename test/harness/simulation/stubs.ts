@@ -1,4 +1,5 @@
 import type { Context } from '../../../shared/context.ts'
+import { NotModelled } from './query.ts'
 import type { World } from './world.ts'
 
 /** Stand-ins for what the scenarios' services need beside the database. */
@@ -21,4 +22,20 @@ export function stubs(world: World): Pick<Context, 'leases' | 'metrics' | 'log' 
 /** @throws Error if something that must hold doesn't */
 export function requireThat(holds: boolean, otherwise: string): asserts holds {
   if (!holds) throw new Error(otherwise)
+}
+
+/** Performs one job: an error ends it, as a worker's, and the next round tries again. */
+export async function tolerate(job: () => Promise<unknown>): Promise<void> {
+  try {
+    await job()
+  } catch (error) {
+    const all = error instanceof AggregateError ? (error.errors as unknown[]) : [error]
+    const defect = all.find(
+      (one) =>
+        one instanceof NotModelled ||
+        one instanceof TypeError ||
+        /since it was (read|inserted)/.test(String(one)),
+    )
+    if (defect !== undefined) throw defect
+  }
 }

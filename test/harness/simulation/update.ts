@@ -19,11 +19,25 @@ export function applyUpdate(doc: Doc, update: Doc | readonly Doc[], nowMs: numbe
     if (name === '$setOnInsert' && !isInsert) continue
     if (operator === undefined) throw new NotModelled(`the update ${name}`)
     for (const [path, operand] of Object.entries(given as Fields)) {
-      if (path.includes('.') || path === '_id') throw new NotModelled(`an update of the path ${path}`)
-      operator(after, path, copy(operand))
+      if (path === '_id') throw new NotModelled('an update of _id')
+      const [at, field] = placeOf(after, path)
+      operator(at, field, copy(operand))
     }
   }
   return after
+}
+
+/** The document within which a path's last field stands, and that field. */
+function placeOf(doc: Fields, path: string): [Fields, string] {
+  const [field = '', ...names] = path.split('.').toReversed()
+  let place = doc
+  for (const name of names.toReversed()) {
+    const inner = place[name] ?? {}
+    if (typeOf(inner) !== 'object') throw new NotModelled(`an update of the path ${path}`)
+    place[name] = inner
+    place = inner as Fields
+  }
+  return [place, field]
 }
 
 function applyStage(after: Fields, before: Doc, name: string, given: unknown, nowMs: number): void {

@@ -50,6 +50,8 @@ function replaceGlobals(): void {
     new Promise<unknown>((resolve) => {
       current().addTimer(delayMs ?? 0, () => resolve(value))
     })) as unknown as typeof timers.setTimeout
+  // Modules keep a chain of these, which must not end with one of the processes that share them here.
+  timers.setImmediate = ((value?: unknown) => Promise.resolve(value)) as typeof timers.setImmediate
   crypto.randomFillSync = ((buffer: Buffer) => {
     for (let place = 0; place < buffer.length; place++) buffer[place] = place & 0xff
     return buffer

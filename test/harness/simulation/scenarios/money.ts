@@ -21,8 +21,7 @@ import { createPayoutStore } from '../../../../shared/money/payout-store.ts'
 import type { StoredPayout, TransferRecord } from '../../../../shared/money/payout.ts'
 import { isPayment } from '../../../../shared/money/invoice.ts'
 import { expireInvoices, recordLoss, recordPayment } from '../../../../shared/money/settlement.ts'
-import { NotModelled } from '../query.ts'
-import { requireThat, stubs } from '../stubs.ts'
+import { requireThat, stubs, tolerate } from '../stubs.ts'
 import type { Scenario, World } from '../world.ts'
 import { checkBooks, checkChain, checkChainAtRest, rowsOf } from './books.ts'
 import { createChain, type Chain, type ChainPayment } from './chain.ts'
@@ -132,22 +131,6 @@ function openContext(world: World): Context {
     queues: { enqueue: async () => {} },
     config: { disputeHoldMs: 0 },
   } as unknown as Context
-}
-
-/** Performs one job: an error ends it, as a worker's, and the next round tries again. */
-async function tolerate(job: () => Promise<unknown>): Promise<void> {
-  try {
-    await job()
-  } catch (error) {
-    const all = error instanceof AggregateError ? (error.errors as unknown[]) : [error]
-    const defect = all.find(
-      (one) =>
-        one instanceof NotModelled ||
-        one instanceof TypeError ||
-        /since it was (read|inserted)/.test(String(one)),
-    )
-    if (defect !== undefined) throw defect
-  }
 }
 
 /** Looks for a payment, and reports what the chain shows of it; with `isLast`, it is confirmed. */
