@@ -242,6 +242,11 @@ async function storeChanges(ctx: ClaimContext, writes: Writes, { claims, unendor
     for (const [agentId, count] of await ctx.claims.countUnendorsed([...unendorsed.keys()], session))
       if (count !== unendorsed.get(agentId))
         throw new Overtaken(`the proposals of ${agentId} have changed since they were read`)
+    // A claim that these verdicts leave as it is may have been taken back by an election since it was read.
+    const moved = new Set(writes.moved.map(({ before }) => before._id))
+    const others = claims.filter(({ _id }) => !moved.has(_id)).map(({ _id }) => _id)
+    if (others.length > 0 && (await ctx.claims.countThere(others, session)) < others.length)
+      throw new Overtaken('one of these claims is gone since it was read')
     await write(ctx, { ...writes, verdicts }, session)
   })
   await orOvertaken(storing, STANDING_VERDICT_KEY)

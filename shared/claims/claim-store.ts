@@ -150,6 +150,9 @@ export function createClaimStore(connection: Connection) {
           throw new Overtaken('one of these claims has changed since it was read')
       }
     },
+    /** Counts those of the claims that are on record. */
+    countThere: (ids: readonly string[], session: Session): Promise<number> =>
+      raw().countDocuments({ _id: { $in: [...ids] } }, within(session)),
     /**
      * Counts for each agent its proposals that are neither endorsed nor accepted, up to
      * MAX_UNENDORSED_PROPOSALS + 1.

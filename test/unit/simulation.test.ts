@@ -17,6 +17,7 @@ it.each([
   ['events', FULL ? 60 : 6],
   ['money', FULL ? 30 : 4],
   ['passes', FULL ? 60 : 6],
+  ['claims', FULL ? 60 : 6],
 ] as const)('holds what must hold in some schedules of %s', (scenario, schedules) => {
   const given = ['--scenario', scenario, '--seed', '1', '--schedules', String(schedules)]
   const { stdout, status, stderr } = replay(...given)
@@ -29,6 +30,8 @@ it.each([
   ['log', 706_026],
   // A transfer carries a payout that an election has taken back, and that is stored again and paid again.
   ['money', 701_084],
+  // A verdict by a claim's author is stored although an election has taken the claim back.
+  ['claims', 125],
 ] as const)('holds what must hold in a schedule of %s that has found a bug, seed %d', (scenario, seed) => {
   const { stdout, status, stderr } = replay(
     '--scenario',

@@ -286,11 +286,16 @@ const isRefusal = (error: unknown): error is Error & { code: number } =>
 
 /** The order in which an index gives documents: each once, at its lowest key that the filter takes. */
 function inIndexOrder(docs: readonly Doc[], filter: Doc, key: Readonly<Record<string, number>>): Doc[] {
-  const [path, ...more] = Object.keys(key)
-  if (path === undefined || more.length > 0) throw new NotModelled(`a hint of ${JSON.stringify(key)}`)
-  const keyAt = (doc: Doc) =>
+  const keyAt = (doc: Doc, path: string) =>
     valuesAt(doc, path)
       .filter((value) => !Array.isArray(value) && matches({ value }, { value: filter[path] }))
       .sort(compareValues)[0]
-  return [...docs].sort((a, b) => compareValues(keyAt(a), keyAt(b)))
+  const order = (a: Doc, b: Doc): number => {
+    for (const path of Object.keys(key)) {
+      const before = compareValues(keyAt(a, path), keyAt(b, path))
+      if (before !== 0) return before
+    }
+    return 0
+  }
+  return [...docs].sort(order)
 }

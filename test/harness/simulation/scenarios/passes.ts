@@ -146,7 +146,7 @@ function beginAgents({ set, schedule }: World): void {
   ] as const) {
     const secret = { challenge: _id, token_key: _id, token_salt: 's', token_hash: 'h', salt: 's' }
     const counts = { referrals: { paying: 0 }, record: {} }
-    set.begin('agents', { _id, at: Math.floor(schedule.nowMs / 1_000), ...secret, ...counts, ...more } as Doc)
+    set.begin('agents', { _id, at: Math.floor(schedule.nowMs / 1_000), ...secret, ...counts, ...more })
   }
 }
 
