@@ -17,7 +17,6 @@ import {
 import type { Context } from '../../../../shared/context.ts'
 import type { PendingEntry } from '../../../../shared/ledger/pending.ts'
 import { DAY_MS } from '../../../../shared/platform/time.ts'
-import type { Doc } from '../query.ts'
 import { requireThat, stubs, tolerate } from '../stubs.ts'
 import type { Scenario, World } from '../world.ts'
 import { rowsOf } from './books.ts'
@@ -117,7 +116,7 @@ function beginAgent({ set, schedule }: World, _id: string): void {
     ...secret,
     referrals: { paying: 0 },
     record,
-  } as Doc)
+  })
 }
 
 /** Counts are what they count, whoever was killed between them. */
