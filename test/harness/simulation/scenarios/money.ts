@@ -2,7 +2,7 @@ import type { Connection } from 'mongoose'
 import type { Context } from '../../../../shared/context.ts'
 import { nowSeconds } from '../../../../shared/platform/time.ts'
 import { DISPUTE_OUTCOMES } from '../../../../shared/market/dispute-rules.ts'
-import { decideDispute } from '../../../../shared/market/dispute-service.ts'
+import { decideDispute, undoDecision } from '../../../../shared/market/dispute-service.ts'
 import { actOnDeadline } from '../../../../shared/market/order-deadlines.ts'
 import { orderPurpose } from '../../../../shared/market/order-payments.ts'
 import { acceptDelivery, deliverOrder, disputeOrder } from '../../../../shared/market/order-service.ts'
@@ -12,10 +12,12 @@ import { createCoinStore } from '../../../../shared/money/coin-store.ts'
 import { createInvoiceStore } from '../../../../shared/money/invoice-store.ts'
 import { createJournalStore } from '../../../../shared/money/journal-store.ts'
 import {
+  markPaidByHand,
   moveTransfer,
   newTransfer,
   replaceTransfer,
   storeOrDrop,
+  undoPaidByHand,
 } from '../../../../shared/money/payout-service.ts'
 import { createPayoutStore } from '../../../../shared/money/payout-store.ts'
 import type { StoredPayout, TransferRecord } from '../../../../shared/money/payout.ts'
@@ -68,7 +70,7 @@ export const moneyScenario: Scenario = {
         ? acceptDelivery(ctx, BUYER, some())
         : disputeOrder(ctx, BUYER, { ...some(), reason: 'r' }),
     )
-    rounds('operator', 3, (ctx) => decideDispute(ctx, random.pick(orderIds), random.pick(DISPUTE_OUTCOMES)))
+    rounds('operator', 5, (ctx) => operate(ctx, world, random.pick(orderIds), chain))
     let checked: unknown
     const check = (): void => {
       const state = `${world.set.lastingVersion} ${chain.version()}`
@@ -84,6 +86,8 @@ export const moneyScenario: Scenario = {
         chain.showAll()
         for (let round = 0; round < 2; round++) {
           await new Promise((resolve) => setTimeout(resolve, ALL_OVER_MS))
+          for (const { _id, state } of rowsOf<StoredPayout>(world, 'payouts'))
+            if (state === 'manual') await undoPaidByHand(ctx, _id)
           for (const payment of chain.payments) await watch(ctx, chain, payment, true)
           await expireInvoices(ctx, 'xno', nowSeconds(ctx))
           await actOnDeadlines(ctx, world)
@@ -143,6 +147,23 @@ async function watch(ctx: Context, chain: Chain, payment: ChainPayment, isLast =
   const isConfirmed = isLast || Date.now() >= confirmedAtMs
   const found = { coin: 'xno', tx, addressIndex, amountRaw, confirmations: isConfirmed ? 1 : 0 } as const
   await recordPayment(ctx, { ...found, isConfirmed })
+}
+
+/** What the operator does: decides a dispute or takes that back, pays a payout by hand or says that he didn't. */
+async function operate(ctx: Context, world: World, orderId: string, chain: Chain): Promise<unknown> {
+  const { random } = world.schedule
+  const act = random.below(6)
+  if (act < 3) return decideDispute(ctx, orderId, random.pick(DISPUTE_OUTCOMES))
+  if (act === 3) return undoDecision(ctx, orderId)
+  const state = act === 4 ? 'owed' : 'manual'
+  const payouts = (world.set.latest('payouts') as unknown as StoredPayout[]).filter(
+    (one) => one.state === state,
+  )
+  if (payouts.length === 0) return undefined
+  const { _id } = random.pick(payouts)
+  return act === 4
+    ? markPaidByHand(ctx, _id, chain.newTx(), { isAddressNamed: true })
+    : undoPaidByHand(ctx, _id)
 }
 
 async function actOnDeadlines(ctx: Context, world: World): Promise<void> {
