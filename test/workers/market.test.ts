@@ -542,6 +542,23 @@ describe('a payout', () => {
     await moveTransfer(ctx, first, 'confirmed')
   })
 
+  it('that an election took back after it was listed goes into no block, and into one once it is there again', async () => {
+    const { ctx } = market
+    const { collection } = ctx.payouts.models.payouts
+    const [listed] = await payoutsOf(await released())
+    if (listed === undefined) throw new Error('the order owes nothing')
+    const stored = await collection.findOneAndDelete({ _id: listed._id as never })
+    const early = transfer([listed])
+    expect(await storeOrDrop(ctx, [early], [listed])).toBe(false)
+    expect(await ctx.payouts.findTransfer(early._id)).toBeUndefined()
+    await collection.insertOne(stored as never)
+    const later = transfer([listed])
+    expect(await storeOrDrop(ctx, [later], [listed])).toBe(true)
+    await moveTransfer(ctx, later, 'taken')
+    await moveTransfer(ctx, later, 'confirmed')
+    await checkMarket(ctx)
+  })
+
   it('by hand is refused while it is frozen or under way', async () => {
     const order = await released()
     const [payout] = await payoutsOf(order)
