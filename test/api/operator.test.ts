@@ -3,7 +3,6 @@ import { once } from 'node:events'
 import fs from 'node:fs'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
-import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Worker } from 'bullmq'
 import { parse } from 'yaml'
@@ -439,17 +438,16 @@ describe('the metrics', () => {
   })
 
   it('are those that the dashboard and the alerts ask for', async () => {
-    const place = path.resolve(import.meta.dirname, '../../workers/operator')
     const text = await (await ask('/metrics')).text()
     const known = new Set(
       [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].flatMap(([, name = '', type]) =>
         type === 'histogram' ? [`${name}_count`, `${name}_bucket`, `${name}_sum`] : [name],
       ),
     )
-    const dashboard = JSON.parse(fs.readFileSync(path.join(place, 'grafana-dashboard.json'), 'utf8')) as {
+    const dashboard = JSON.parse(fs.readFileSync('deploy/grafana/dashboard.json', 'utf8')) as {
       panels: { id: number; targets: { expr: string }[] }[]
     }
-    const alerts = parse(fs.readFileSync(path.join(place, 'alerts.yml'), 'utf8')) as {
+    const alerts = parse(fs.readFileSync('workers/operator/alerts.yml', 'utf8')) as {
       groups: { rules: { alert: string; expr: string; annotations: { summary: string } }[] }[]
     }
     const rules = alerts.groups.flatMap((group) => group.rules)
@@ -459,6 +457,17 @@ describe('the metrics', () => {
     expect(asked.length).toBeGreaterThan(30)
     expect(asked.filter((name) => !known.has(name))).toEqual([])
     expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length)
+    const shown = dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr)).join(' ')
+    for (const part of [
+      'finding',
+      'treasury_coins',
+      'rate_age',
+      'backup_age',
+      'disk_free',
+      'redis_used',
+      'stalled',
+    ])
+      expect(shown).toContain(part)
     expect(rules.map(({ alert }) => alert)).toEqual(
       expect.arrayContaining(['QueueWithoutWorker', 'TreasuryShort', 'OrdersOverdue', 'OrdersDisputed']),
     )
