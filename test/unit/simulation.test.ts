@@ -28,8 +28,6 @@ it.each([
 it.each([
   // An election takes back the seal in whose place another sealer's could not be stored.
   ['log', 706_026],
-  // A transfer carries a payout that an election has taken back, and that is stored again and paid again.
-  ['money', 701_084],
   // A verdict by a claim's author is stored although an election has taken the claim back.
   ['claims', 125],
 ] as const)('holds what must hold in a schedule of %s that has found a bug, seed %d', (scenario, seed) => {
