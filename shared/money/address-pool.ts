@@ -8,7 +8,7 @@ import { nowSeconds } from '../platform/time.ts'
 import { readIndexFile, runsOf, type IndexFile, type Run } from './address-index.ts'
 import type { Coin } from './coin.ts'
 import { runWalletRound } from './coin-round.ts'
-import { isStopped, stopCoin } from './coin-state.ts'
+import { isStopped } from './coin-state.ts'
 import type { AddressRecord, AddressStock } from './coin-store.ts'
 import type { AddressSource, CoinDriver } from './driver.ts'
 
@@ -36,11 +36,11 @@ const FIRST_STOCK = 20
 export async function fillStocks(ctx: Context, driver: CoinDriver, asker?: AddressStock, watch?: WatchStep) {
   await runWalletRound(ctx, driver.coin, async () => {
     const agreement = await driver.checkAgreement()
-    if (agreement.kind === 'differs') await stopCoin(ctx, driver.coin, agreement)
-    if (agreement.kind !== 'agrees') return
+    if (agreement.kind !== 'agrees') return agreement
     const fill = () => fillPool(ctx, driver.addresses, asker, watch)
     await ctx.database.serialize(`pool of ${driver.coin}`, () => withIndexFile(driver.addresses, fill))
     await ctx.coins.noteTreasury(driver.coin, { treasury_address: await driver.addresses.treasury() })
+    return agreement
   })
 }
 

@@ -4,7 +4,7 @@ import type { Context } from '../context.ts'
 import { SECOND_MS, nowSeconds } from '../platform/time.ts'
 import { recordUnassigned } from './arrivals.ts'
 import type { Coin } from './coin.ts'
-import { runWalletRound } from './coin-round.ts'
+import { endOnNodeTrouble } from './coin-round.ts'
 import type { CoinRecord } from './coin-store.ts'
 import type { CoinDriver, Holdings } from './driver.ts'
 import { move } from './journal.ts'
@@ -26,7 +26,7 @@ export async function compareBooks(ctx: Context, driver: CoinDriver): Promise<vo
   const record = await ctx.coins.findCoin(coin)
   const now = nowSeconds(ctx)
   if (record?.reachable !== true || Math.abs(now - (record.gap_at ?? 0)) < COMPARE_EVERY_SECONDS) return
-  await runWalletRound(ctx, coin, async () => {
+  await endOnNodeTrouble(ctx, coin, async () => {
     const found = await measureSurely(ctx, record, driver)
     if (found === undefined) return
     const { address, height } = found

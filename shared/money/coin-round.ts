@@ -3,9 +3,9 @@ import { omitUndefined } from '../platform/omit-undefined.ts'
 import { StartError } from '../platform/process.ts'
 import { DAY_MS, nowSeconds, SECOND_MS } from '../platform/time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
-import { noteProblem } from './coin-state.ts'
+import { noteProblem, stopCoin } from './coin-state.ts'
 import { isNodeTrouble, NodeUnreachable } from './node-errors.ts'
-import type { CoinDriver } from './driver.ts'
+import type { Agreement, CoinDriver } from './driver.ts'
 import { isAlive } from './invoice-service.ts'
 import { expireInvoices, recordLoss, settleWaiting } from './settlement.ts'
 import { scanAll, scanOne } from './sightings.ts'
@@ -89,12 +89,22 @@ async function noteUnreachable(ctx: Context, coin: Coin, required_confirmations:
 }
 
 /**
- * Runs a round of a coin's wallet. An error of the node ends the round early and is logged: at debug if the
+ * Runs a round of a coin's wallet that signs or makes addresses: it does so only as long as wallet and database
+ * agree. If it ends with a difference, the coin is halted.
+ */
+export const runWalletRound = (ctx: Context, coin: Coin, round: () => Promise<Agreement>): Promise<void> =>
+  endOnNodeTrouble(ctx, coin, async () => {
+    const agreement = await round()
+    if (agreement.kind === 'differs') await stopCoin(ctx, coin, agreement)
+  })
+
+/**
+ * Does work with a coin's wallet or node. An error of the node ends the work early and is logged: at debug if the
  * watcher has stored that the node can't be reached. A wallet that can't be opened is stored as a problem.
  */
-export async function runWalletRound(ctx: Context, coin: Coin, round: () => Promise<void>): Promise<void> {
+export async function endOnNodeTrouble(ctx: Context, coin: Coin, work: () => Promise<void>): Promise<void> {
   try {
-    await round()
+    await work()
   } catch (error) {
     if (error instanceof StartError) return noteProblem(ctx, coin, 'wallet', error.message)
     if (!isNodeTrouble(error)) throw error

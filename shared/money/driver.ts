@@ -1,6 +1,6 @@
 import type { Coin } from './coin.ts'
 import type { AddressRecord, CoinProblem, CoinRecord } from './coin-store.ts'
-import type { InvoiceRecord, PaymentRecord, SeenPayment } from './invoice.ts'
+import type { ArrivalRecord, InvoiceRecord, PaymentRecord, SeenPayment } from './invoice.ts'
 import type { NodeUnreachable } from './node-errors.ts'
 import type { DueGroup, TransferRecord } from './payout.ts'
 import type { StrayMoney } from './reconciliation-store.ts'
@@ -36,9 +36,14 @@ export interface CoinDriver {
   /**
    * Completes our open transactions; once all are confirmed, signs, stores and publishes new ones.
    *
-   * @returns the difference between wallet and database that ended it, if there is one
+   * @returns what came of comparing wallet and database before that: it pays only as long as they agree
    */
-  pay(next: NextDue): Promise<Difference | undefined>
+  pay(next: NextDue): Promise<Agreement>
+  /**
+   * Brings the money of invoices' addresses to the treasury, and pays like pay() meanwhile. Absent if the coin's
+   * wallet has one balance.
+   */
+  sweep?(round: SweepRound): Promise<void>
 
   /** Gives `findings` all that the chain holds. The coin is halted meanwhile. */
   reconcile(before: CoinRecord | undefined, findings: Findings): Promise<WalletState>
@@ -74,11 +79,15 @@ export interface Difference {
   readonly onceHalted?: () => Promise<void>
 }
 
+/** What came of comparing wallet or chain with the database. Nothing is signed unless they agree. */
 export type Agreement =
   | { readonly kind: 'agrees' }
   | Difference
-  /** The coin is halted, or the wallet is another than the database knows. */
+  /** The coin is halted, the wallet is another than the database knows, or no round has looked at the chain yet. */
   | { readonly kind: 'not compared' }
+
+export const AGREES = { kind: 'agrees' } as const satisfies Agreement
+export const NOT_COMPARED = { kind: 'not compared' } as const satisfies Agreement
 
 export type Sighting =
   /** Payments to addresses of ours, and sentences about what may be payments and can't be told now. */
@@ -192,6 +201,15 @@ export interface FoundTransaction extends Pick<
 }
 
 export type Sending = Pick<FoundTransaction, 'tx' | 'amountRaw' | 'to' | 'sent'>
+
+/** Takes what a sweep sees, which has to be on record before it goes on. */
+export interface SweepRound extends Pick<Findings, 'count'> {
+  readonly next: NextDue
+  /** Halts the coin at once: other accounts are being worked on. */
+  differs(difference: Difference): Promise<void>
+  /** Notes that the chain shows an arrival on record. */
+  shown(arrival: ArrivalRecord): Promise<void>
+}
 
 /** Takes what a driver finds in the chain. */
 export interface Findings {

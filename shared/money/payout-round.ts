@@ -2,12 +2,14 @@ import type { Context } from '../context.ts'
 import { nowSeconds, SECOND_MS } from '../platform/time.ts'
 import { COIN_UNITS, formatAmount, parseAmount, type Coin } from './coin.ts'
 import { COIN_FACTS } from './coin-facts.ts'
-import { runWalletRound } from './coin-round.ts'
+import { recordArrival } from './arrivals.ts'
+import { endOnNodeTrouble, runWalletRound } from './coin-round.ts'
 import { isStopped, stopCoin } from './coin-state.ts'
 import type { TreasuryFields } from './coin-store.ts'
 import type { CoinDriver, NextDue } from './driver.ts'
 import { groupDue, splitDue } from './due-payouts.ts'
 import { isOwnAddress } from './payout-address.ts'
+import { noteShown } from './settlement.ts'
 import { sumDue, type DueGroup, type UnexplainedSend } from './payout.ts'
 
 const LISTED_FOR_MS = 5 * SECOND_MS
@@ -18,9 +20,23 @@ export async function payoutRound(ctx: Context, driver: CoinDriver): Promise<voi
   const isSending =
     ctx.config.payouts === 'automatic' || (await ctx.payouts.hasAsked(driver.coin, nowSeconds(ctx)))
   if (!isSending && !(await driver.isUnderWay())) return
-  await runWalletRound(ctx, driver.coin, async () => {
-    const difference = await driver.pay(nextDue(ctx, driver))
-    if (difference !== undefined) await stopCoin(ctx, driver.coin, difference)
+  await runWalletRound(ctx, driver.coin, () => driver.pay(nextDue(ctx, driver)))
+}
+
+/**
+ * Sweeps the money of a coin's addresses to its treasury, and sends due payouts meanwhile. Does nothing while the
+ * coin is halted, or if its wallet has one balance.
+ */
+export async function sweepRound(ctx: Context, driver: CoinDriver): Promise<void> {
+  const { coin } = driver
+  if (driver.sweep === undefined || (await isStopped(ctx, coin))) return
+  await endOnNodeTrouble(ctx, coin, async () => {
+    await driver.sweep?.({
+      next: nextDue(ctx, driver),
+      differs: (difference) => stopCoin(ctx, coin, difference),
+      shown: (arrival) => noteShown(ctx, arrival),
+      count: (arrival) => recordArrival(ctx, arrival),
+    })
   })
 }
 
@@ -30,7 +46,7 @@ type Payer = Pick<CoinDriver, 'coin' | 'bounds'>
  * @returns a function for one round, which chooses the groups to be paid next and stores what the treasury
  *   has and lacks; it lists the due payouts anew after 5 s, and gives each group once
  */
-export function nextDue(ctx: Context, payer: Payer): NextDue {
+function nextDue(ctx: Context, payer: Payer): NextDue {
   let due: DueGroup[] = []
   let listedMs = Number.NEGATIVE_INFINITY
   return async ({ address, totalRaw, spendableRaw, onItsWay }) => {

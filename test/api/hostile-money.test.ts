@@ -6,7 +6,6 @@ import { readConfig } from '../../shared/platform/config.ts'
 import { parseAmount } from '../../shared/money/coin.ts'
 import type { InvoiceRecord } from '../../shared/money/invoice.ts'
 import { encodeNanoAddress, parseNanoAddress } from '../../shared/crypto/nano-address.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import type { PayoutRecord } from '../../shared/money/payout.ts'
 import { refreshRate } from '../../shared/money/rate.ts'
 import { recordLoss, recordPayment } from '../../shared/money/settlement.ts'
@@ -39,7 +38,14 @@ import {
   type TestService,
 } from '../support/service.ts'
 import { countStored, listPending } from '../support/stored.ts'
-import { checkNanoInvoice, fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
+import {
+  checkNanoInvoice,
+  fillNanoPool,
+  reconcileNano,
+  sendNano,
+  sweepNano,
+  watchNano,
+} from '../support/nano-jobs.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { withSigning } from '../support/signing.ts'
 import { closeContext } from '../../shared/context.ts'

@@ -18,14 +18,13 @@ import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
 import { markPaidByHand, oweAgain } from '../../shared/money/payout-service.ts'
 import { accountForSend } from '../../shared/money/reconcile.ts'
 import { listUndecided } from '../../shared/money/suspects.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { setRate } from '../support/coins.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { checkMarket } from '../support/market.ts'
 import { checkBooks } from '../support/money.ts'
 import { nanoChain, openNanoVenue, signAndPublish, strangerAddress, XNO } from '../support/nano-venue.ts'
 import type { NanoVenue } from '../support/nano-venue.ts'
-import { reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
+import { reconcileNano, sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'
 
 /*
  * Random histories of a venue: addresses are given out and paid, orders are delivered, accepted, disputed and

@@ -6,10 +6,9 @@
 import { readConfig } from '../../shared/platform/config.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { requireNano } from '../../shared/money/coins/nano/nano-gateway.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { watched } from './crash-point.ts'
-import { sendNano, watchNano } from './nano-jobs.ts'
+import { sendNano, sweepNano, watchNano } from './nano-jobs.ts'
 import { closeContext } from '../../shared/context.ts'
 
 const { ROUNDS = '1' } = process.env

@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { expect } from 'vitest'
+import { sweepNano } from './nano-jobs.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { checkMoney } from './money.ts'
 import { DAY_RAW, strangerAddress, XNO, type NanoVenue } from './nano-venue.ts'
 import { startChild } from './processes.ts'

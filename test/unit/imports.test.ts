@@ -177,18 +177,13 @@ describe('the law of imports', () => {
         'nano-sender.ts',
       ],
       // Nothing is stored as signed once the coin is halted; and a problem with signing is told while it lasts.
-      'coin-state.ts': ['monero-pay.ts', 'nano-driver.ts', 'nano-sender.ts', 'nano-sweep.ts'],
+      'coin-state.ts': ['monero-pay.ts', 'nano-driver.ts', 'nano-sender.ts'],
       // A send that the operator has recorded by hand is no difference between chain and database …
       'suspects.ts': ['monero-chain.ts', 'nano-sender.ts'],
       // … and goes on record before a block is built on it.
       'reconcile.ts': ['nano-sender.ts'],
       // It lies beside the keys.
       'address-index.ts': ['monero-driver.ts', 'nano-accounts.ts'],
-      // Sweeping is a round that Nano alone has; what it receives is on the books before.
-      'arrivals.ts': ['nano-sweep.ts', 'nano-treasury.ts'],
-      'coin-round.ts': ['nano-sweep.ts'],
-      'payout-round.ts': ['nano-sweep.ts'],
-      'settlement.ts': ['nano-sweep.ts'],
     })
     // Nothing of money knows a coin's folder but the table of facts, which the API reads too.
     expect(

@@ -7,7 +7,6 @@ import { openNetworkMetrics } from '../../workers/operator/network-metrics.ts'
 import { keepUnassigned } from '../../shared/money/arrivals.ts'
 import { compareBooks } from '../../shared/money/books.ts'
 import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { markPaidByHand, undoPaidByHand } from '../../shared/money/payout-service.ts'
 import { recordPayment } from '../../shared/money/settlement.ts'
 import { foundAt, newTx } from '../support/coins.ts'
@@ -19,7 +18,7 @@ import {
   XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
-import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
+import { fillNanoPool, reconcileNano, sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'
 import { FULL } from '../support/full.ts'
 
 let venue: NanoVenue

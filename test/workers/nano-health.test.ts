@@ -1,12 +1,11 @@
 import fs from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { isCoinReady } from '../../shared/money/invoice-service.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { setRate } from '../support/coins.ts'
 import { DAY_RAW, strangerAddress, useNanoVenue, XNO, type NanoVenue } from '../support/nano-venue.ts'
-import { fillNanoPool, sendNano, watchNano } from '../support/nano-jobs.ts'
+import { fillNanoPool, sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { FULL } from '../support/full.ts'
 

@@ -22,7 +22,6 @@ import { findObjections } from '../../shared/operation/promote.ts'
 import type { CoinDriver } from '../../shared/money/driver.ts'
 import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
 import { reconcileCoin } from '../../shared/money/reconcile.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { startPool } from '../../workers/pool.ts'
 import { setRate } from '../support/coins.ts'
 import { takeBackup } from '../support/ledger.ts'
@@ -43,7 +42,7 @@ import {
   XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
-import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
+import { fillNanoPool, reconcileNano, sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'
 import { withSigning } from '../support/signing.ts'
 
 let venue: NanoVenue

@@ -1,6 +1,5 @@
 import fs from 'node:fs'
 import { describe, expect, it, vi } from 'vitest'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { markPaidByHand, moveTransfer, replaceTransfer } from '../../shared/money/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
@@ -19,7 +18,7 @@ import {
   XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
-import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
+import { fillNanoPool, reconcileNano, sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'
 
 let venue: NanoVenue
 useNanoVenue((opened) => (venue = opened))

@@ -1,6 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
 import type { TransferRecord } from '../../shared/money/payout.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { recordPayment } from '../../shared/money/settlement.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
 import { FULL, sampled } from '../support/full.ts'
@@ -14,7 +13,7 @@ import {
   XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
-import { watchNano } from '../support/nano-jobs.ts'
+import { sweepNano, watchNano } from '../support/nano-jobs.ts'
 
 const LIMIT = { timeout: 60_000 }
 

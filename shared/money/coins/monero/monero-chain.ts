@@ -1,6 +1,6 @@
 import { DAY_MS, MINUTE_MS } from '../../../platform/time.ts'
 import type { CoinRecord } from '../../coin-store.ts'
-import type { Difference, FoundTransaction } from '../../driver.ts'
+import { NOT_COMPARED, type Agreement, type FoundTransaction } from '../../driver.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
 import { ANYWHERE, type TransferRecord } from '../../payout.ts'
 import { listUnexplained } from '../../suspects.ts'
@@ -75,8 +75,7 @@ type Comparison =
       /** What the operator has recorded, as confirmed as it has to be to go on record as ours. */
       readonly byHand: readonly MoneroOutgoing[]
     }
-  | Difference
-  | { readonly kind: 'halted' }
+  | Exclude<Agreement, { kind: 'agrees' }>
 
 /** Finds out whether the wallet has sent what neither the database knows nor the operator has recorded. */
 export async function compareOutgoing(
@@ -84,7 +83,7 @@ export async function compareOutgoing(
   coin: CoinRecord | undefined,
   height: number,
 ): Promise<Comparison> {
-  if (coin?.halted !== undefined) return { kind: 'halted' }
+  if (coin?.halted !== undefined) return NOT_COMPARED
   // Nothing was sent, and no invoice made, before the first whole round.
   if (coin?.height === undefined)
     return { kind: 'agrees', sent: { outgoing: [], stored: [], unknown: [] }, byHand: [] }

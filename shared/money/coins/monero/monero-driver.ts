@@ -1,7 +1,8 @@
 import { randomInt } from 'node:crypto'
 import { readIndexFile } from '../../address-index.ts'
 import type { CoinRecord } from '../../coin-store.ts'
-import type { AddressSource, CoinDriver, Difference, Findings, KnownIndexes } from '../../driver.ts'
+import { AGREES, type Agreement, type CoinDriver } from '../../driver.ts'
+import type { AddressSource, Findings, KnownIndexes } from '../../driver.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
 import { compareOutgoing, firstCompared, readHeight, readSent } from './monero-chain.ts'
 import { isByHand, isDeep, toFound } from './monero-chain.ts'
@@ -24,9 +25,7 @@ export function moneroDriver(ctx: MoneroContext): CoinDriver {
     async checkAgreement() {
       const coin = await ctx.coins.findCoin('xmr')
       const comparison = await compareOutgoing(ctx, coin, await readHeight(ctx, coin))
-      if (comparison.kind === 'differs') return comparison
-      if (comparison.kind === 'halted') return { kind: 'not compared' }
-      return (await findAddressesLacking(ctx)) ?? { kind: 'agrees' }
+      return comparison.kind === 'agrees' ? compareAddresses(ctx) : comparison
     },
     bounds: MONERO_BOUNDS,
     isUnderWay: async () => (await listOpen(ctx)).length + (await listRecent(ctx)).length > 0,
@@ -91,12 +90,12 @@ function moneroAddresses({ monero: { wallet, indexFile } }: MoneroContext): Addr
 }
 
 /**
- * Finds out whether the wallet lacks addresses that were made: one restored from its seed has to make them
- * again, and to scan the chain again.
+ * Compares the addresses that were made with those of the wallet: one restored from its seed lacks them, and has to
+ * make them again and to scan the chain again.
  */
-async function findAddressesLacking(ctx: MoneroContext): Promise<Difference | undefined> {
+async function compareAddresses(ctx: MoneroContext): Promise<Agreement> {
   const highest = await ctx.coins.highestIndex('xmr')
-  if (highest < 0 || (await ctx.monero.wallet.hasAddress(highest))) return undefined
+  if (highest < 0 || (await ctx.monero.wallet.hasAddress(highest))) return AGREES
   return {
     kind: 'differs',
     why: 'the wallet lacks addresses that were made, as after it was restored from its seed; let it rescan the chain (rescan_blockchain)',

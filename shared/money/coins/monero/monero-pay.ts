@@ -1,7 +1,8 @@
 import { nowSeconds } from '../../../platform/time.ts'
 import { parseAmount } from '../../coin.ts'
 import { isStopped, noteProblem } from '../../coin-state.ts'
-import type { Difference, NextDue, PayBounds } from '../../driver.ts'
+import { AGREES, NOT_COMPARED } from '../../driver.ts'
+import type { Agreement, NextDue, PayBounds } from '../../driver.ts'
 import { NodeRefused } from '../../node-errors.ts'
 import { newTransfer, storeOrDrop } from '../../payout-service.ts'
 import { sumDue, type DueGroup, type TransferRecord } from '../../payout.ts'
@@ -32,20 +33,19 @@ export const MONERO_BOUNDS: PayBounds = {
 /**
  * Sees to what is under way, then signs at most one transaction.
  *
- * @returns the difference between wallet and database that ended it, if there is one
+ * @returns what came of comparing wallet and database before that
  * @throws NodeUnreachable, NodeRefused
  */
-export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<Difference | undefined> {
+export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<Agreement> {
   const coin = await ctx.coins.findCoin('xmr')
   // The first round of the watcher says from where on wallet and database are compared.
-  if (coin?.height === undefined) return undefined
+  if (coin?.height === undefined) return NOT_COMPARED
   const height = await readHeight(ctx, coin)
   const comparison = await compareOutgoing(ctx, coin, height)
-  if (comparison.kind === 'differs') return comparison
-  if (comparison.kind === 'halted') return undefined
+  if (comparison.kind !== 'agrees') return comparison
   await seeToTransfers(ctx, comparison.sent, height)
   if (!(await listOpen(ctx)).some(({ in_flight: isInFlight }) => isInFlight)) await payNext(ctx, next, height)
-  return undefined
+  return AGREES
 }
 
 /** Signs, stores and sends a transaction for what is due next. @param height how many blocks the wallet had */

@@ -6,6 +6,7 @@ import { encodeNanoAddress } from '../../../crypto/nano-address.ts'
 import { isEpochBlock, workRootOf, ZERO_HASH, type NanoBlock } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import type { NanoAccount } from './nano-keys.ts'
+import { CONFIRMED } from './nano-proof.ts'
 import type { NanoBlockInfo } from './nano-rpc.ts'
 
 /*
@@ -174,8 +175,8 @@ async function adopt(account: OwnAccount, unknown: UnknownBlock, adopter: Adopte
   if (change >= 0n) kind = change > 0n ? 'receive' : 'other'
   const tx = block.link.toLowerCase()
   // The send is no longer listed as receivable, so no scan will find it.
-  const seen = { coin: 'xno', tx, addressIndex: index, amountRaw: change, confirmations: 1 } as const
-  const arrival = kind === 'receive' ? await adopter.count({ ...seen, isConfirmed: true }) : undefined
+  const seen = { coin: 'xno', tx, addressIndex: index, amountRaw: change, ...CONFIRMED } as const
+  const arrival = kind === 'receive' ? await adopter.count(seen) : undefined
   await adopter.adopt({
     kind,
     account_index: index,

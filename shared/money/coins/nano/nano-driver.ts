@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { noteProblem } from '../../coin-state.ts'
-import type { AddressSource, CoinDriver } from '../../driver.ts'
+import { AGREES, NOT_COMPARED, type AddressSource, type CoinDriver } from '../../driver.ts'
 import { reconcileAccounts } from './nano-accounts.ts'
 import { nanoHoldings } from './nano-holdings.ts'
 import type { NanoContext } from './nano-gateway.ts'
@@ -9,7 +9,8 @@ import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
 import { checkSeed, MAX_RUN, settleOrDiffer, tryWork } from './nano-sender.ts'
 import { scanInvoice, scanRound } from './nano-scan.ts'
 import { findSend } from './nano-proof.ts'
-import { runTreasury } from './nano-treasury.ts'
+import { sweep } from './nano-sweep.ts'
+import { payFromTreasury } from './nano-treasury.ts'
 
 /** Payouts that one block pays; the others of the same payee are in the next. */
 const MAX_PAYOUTS_IN_BLOCK = 100
@@ -32,18 +33,19 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
     async checkAgreement() {
       const { treasury } = ctx.nano.wallet()
       await noteProblem(ctx, 'xno', 'wallet', undefined)
-      if (!(await checkSeed(ctx))) return { kind: 'not compared' }
+      if (!(await checkSeed(ctx))) return NOT_COMPARED
       const settled = await settleOrDiffer(ctx, treasury)
       if (settled.kind === 'differs') return settled
       await tryWork(ctx)
-      return { kind: 'agrees' }
+      return AGREES
     },
     bounds: { maxPayouts: MAX_PAYOUTS_IN_BLOCK, maxGroups: MAX_RUN },
     async isUnderWay() {
       const open = await ctx.payouts.listOpenTransfers('xno', TREASURY_INDEX)
       return open.some(({ kind }) => kind === 'payout')
     },
-    pay: (next) => runTreasury(ctx, next),
+    pay: (next) => payFromTreasury(ctx, next),
+    sweep: (round) => sweep(ctx, round),
     holdings: () => nanoHoldings(ctx),
     reconcile: (_before, findings) => reconcileAccounts(ctx, findings),
   }

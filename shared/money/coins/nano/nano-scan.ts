@@ -8,7 +8,7 @@ import { NodeUnreachable } from '../../node-errors.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { settleOrDiffer } from './nano-sender.ts'
 import { readNode } from './nano-health.ts'
-import { logDoubt, proveSends, type ClaimedSend } from './nano-proof.ts'
+import { CONFIRMED, logDoubt, proveSends, type ClaimedSend } from './nano-proof.ts'
 import { RECEIVABLE_BATCH } from './nano-rpc.ts'
 
 /*
@@ -241,9 +241,7 @@ async function toSeen(ctx: Context, sends: readonly ClaimedSend[]): Promise<Seen
   return sends.map(({ address, hash, amountRaw }) => {
     const addressIndex = indexes.get(address)
     if (addressIndex === undefined) throw new Error(`the invoice address ${address} was not made here`)
-    // A confirmed block is final: there are no further confirmations to count.
-    const confirmed = { confirmations: 1, isConfirmed: true }
-    return { coin: 'xno', tx: hash.toLowerCase(), addressIndex, amountRaw, ...confirmed }
+    return { coin: 'xno', tx: hash.toLowerCase(), addressIndex, amountRaw, ...CONFIRMED }
   })
 }
 

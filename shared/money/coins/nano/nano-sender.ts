@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SECOND_MS, nowSeconds } from '../../../platform/time.ts'
 import { isStopped, noteProblem } from '../../coin-state.ts'
-import type { Difference } from '../../driver.ts'
+import { NOT_COMPARED, type Agreement, type Difference } from '../../driver.ts'
 import { isNodeTrouble, NodeRefused, NodeUnreachable } from '../../node-errors.ts'
 import { moveTransfers, newTransfer, noteRefusal, storeOrDrop } from '../../payout-service.ts'
 import { isToBeOffered, type PayoutRecord, type TransferRecord } from '../../payout.ts'
@@ -75,9 +75,7 @@ type SenderEnd =
   | { readonly kind: 'done' }
   /** It is the network's or the node's turn, or the time is over. */
   | { readonly kind: 'waiting' }
-  /** The coin is halted, or the seed is another than the database knows. */
-  | { readonly kind: 'stopped' }
-  | Difference
+  | Exclude<Agreement, { kind: 'agrees' }>
 
 /**
  * Publishes what is on record for the account, and then run after run that `next` gives for its state, each
@@ -96,7 +94,7 @@ export function runSender(
   return ctx.database.serialize(`nano account ${account.index}`, async () => {
     let stuck: { at: string | undefined; sinceMs: number } | undefined
     while (performance.now() < untilMs) {
-      if (!(await checkSeed(ctx))) return { kind: 'stopped' }
+      if (!(await checkSeed(ctx))) return NOT_COMPARED
       const settled = await settleOrDiffer(ctx, account)
       if (settled.kind === 'differs') return settled
       const { info, due } = settled
