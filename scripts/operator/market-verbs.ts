@@ -1,6 +1,6 @@
 import { usageError } from '../../client/command/command-error.ts'
 import { flagOption, textOption } from '../../client/command/verb.ts'
-import { formatDuration, formatTime, toOneLine, indent } from '../../client/command/format.ts'
+import { formatDuration, formatTime, indent, toOneLine } from '../../client/command/format.ts'
 import type { Context } from '../../shared/context.ts'
 import type { Session } from '../../shared/platform/database.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
@@ -20,9 +20,9 @@ import {
   markPartPaid,
   undoPaidByHand,
 } from '../../shared/money/payout-service.ts'
-import { findSuspects } from '../../shared/money/suspects.ts'
+import { findSuspects } from '../../shared/money/unexplained-sends.ts'
 import { omitUndefined } from '../../shared/platform/omit-undefined.ts'
-import { nowSeconds, SECOND_MS } from '../../shared/platform/time.ts'
+import { SECOND_MS, nowSeconds } from '../../shared/platform/time.ts'
 import { filterPaysTo, findWhatPaid, lookUpTransaction, requireTxHash } from './look-up.ts'
 import { rehearseIf } from './rehearse.ts'
 import { formatAmountOf, showDone } from './output.ts'

@@ -5,15 +5,11 @@ import { Refusal } from '../../shared/platform/errors.ts'
 import { COIN_UNITS, dustThreshold, formatAmount, parseAmount, type Coin } from '../../shared/money/coin.ts'
 import { COIN_FACTS } from '../../shared/money/coin-facts.ts'
 import type { FoundPay } from '../../shared/money/driver.ts'
-import {
-  invoiceStatus,
-  isPayment,
-  remainingRaw,
-  type InvoiceRecord,
-  type PaymentRecord,
-} from '../../shared/money/invoice.ts'
+import { invoiceStatus, remainingRaw, type InvoiceRecord } from '../../shared/money/invoice.ts'
+import { isPayment, type PaymentRecord } from '../../shared/money/arrival.ts'
 import { requiredConfirmations } from '../../shared/money/invoice-service.ts'
-import { givePaymentUp, noteShown, recordPayment, undoPayment } from '../../shared/money/settlement.ts'
+import { givePaymentUp, undoPayment } from '../../shared/money/payment-undo.ts'
+import { noteShown, recordPayment } from '../../shared/money/record-arrival.ts'
 import { isoTime } from '../../shared/platform/time.ts'
 import { filterPaysTo, lookUpTransaction, requireTxHash } from './look-up.ts'
 import { rehearseIf } from './rehearse.ts'

@@ -2,9 +2,15 @@ import { usageError } from '../../client/command/command-error.ts'
 import { formatTime } from '../../client/command/format.ts'
 import { flagOption } from '../../client/command/verb.ts'
 import type { Context } from '../../shared/context.ts'
-import { giveUnassigned, keepUnassigned, returnUnassigned, undoReturn } from '../../shared/money/arrivals.ts'
-import type { ArrivalRecord } from '../../shared/money/invoice.ts'
-import { TREASURY_INDEX, type PayoutRecord } from '../../shared/money/payout.ts'
+import {
+  giveUnassigned,
+  keepUnassigned,
+  returnUnassigned,
+  undoReturn,
+} from '../../shared/money/unassigned-money.ts'
+import type { ArrivalRecord } from '../../shared/money/arrival.ts'
+import { TREASURY_INDEX } from '../../shared/money/transfer.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
 import { formatAmountOf, showDone } from './output.ts'
 import { rehearseIf } from './rehearse.ts'
 import { defineOperatorVerb, limitOf, limitOption, type OperatorVerb, type VerbOutput } from './verb.ts'

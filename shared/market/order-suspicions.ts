@@ -2,7 +2,7 @@ import type { Context } from '../context.ts'
 import type { Session } from '../platform/database.ts'
 import type { Coin } from '../money/coin.ts'
 import type { InvoiceRecord } from '../money/invoice.ts'
-import { ANYWHERE, type UnexplainedSend } from '../money/payout.ts'
+import { ANYWHERE, type UnexplainedSend } from '../money/transfer.ts'
 import { nowSeconds } from '../platform/time.ts'
 import { enqueueDeadline } from './order-deadlines.ts'
 import {
@@ -14,7 +14,7 @@ import {
   unpaidChange,
 } from './order-money.ts'
 import { stepRule } from './order-states.ts'
-import { type OrderUpdate } from './order-rules.ts'
+import type { OrderUpdate } from './order-rules.ts'
 import { readPayouts, replaceOpenPayouts, storeUpdate } from './order-updates.ts'
 import { feeShare, sellerShare, stepChange, type OrderChange, type OrderRecord } from './order.ts'
 

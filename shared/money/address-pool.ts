@@ -7,8 +7,8 @@ import { ADDRESS_POOL } from '../platform/limits.ts'
 import { nowSeconds } from '../platform/time.ts'
 import { readIndexFile, runsOf, type IndexFile, type Run } from './address-index.ts'
 import type { Coin } from './coin.ts'
-import { runWalletRound } from './coin-round.ts'
-import { isStopped } from './coin-state.ts'
+import { runWalletRound } from './wallet-round.ts'
+import { isHalted } from './coin-state.ts'
 import type { AddressRecord, AddressStock } from './coin-store.ts'
 import type { AddressSource, CoinDriver } from './driver.ts'
 
@@ -67,7 +67,7 @@ async function withIndexFile({ indexFile: file }: AddressSource, work: () => Pro
  */
 async function fillPool(ctx: Context, source: AddressSource, asker?: AddressStock, watch?: WatchStep) {
   const { coin } = source
-  if (await isStopped(ctx, coin)) return
+  if (await isHalted(ctx, coin)) return
   const stored = readIndexFile(source.indexFile)
   const runs = runsOf(stored)
   const at = nowSeconds(ctx)

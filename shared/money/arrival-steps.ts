@@ -1,8 +1,8 @@
 import { commitRecord } from '../crypto/commitment.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { omitUndefined } from '../platform/omit-undefined.ts'
-import { isOnWordAlone, type ArrivalRecord, type InvoiceRecord, type PaymentRecord } from './invoice.ts'
-import type { SeenPayment } from './invoice.ts'
+import { isOnWordAlone, type ArrivalRecord, type PaymentRecord, type SeenPayment } from './arrival.ts'
+import type { InvoiceRecord } from './invoice.ts'
 import { arrivalLine, keptLine, paymentLine, type JournalLine } from './journal.ts'
 
 /*

@@ -2,13 +2,13 @@ import { omitUndefined } from '../platform/omit-undefined.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { SECOND_MS, nowSeconds } from '../platform/time.ts'
-import { recordUnassigned } from './arrivals.ts'
+import { recordUnassigned } from './record-arrival.ts'
 import type { Coin } from './coin.ts'
-import { endOnNodeTrouble } from './coin-round.ts'
+import { endOnNodeTrouble } from './wallet-round.ts'
 import type { CoinRecord } from './coin-store.ts'
 import type { CoinDriver, Holdings } from './driver.ts'
 import { move } from './journal.ts'
-import { OPEN_TRANSFERS } from './payout.ts'
+import { OPEN_TRANSFERS } from './transfer.ts'
 
 const COMPARE_EVERY_SECONDS = 30
 /** A comparison is repeated while money moves during it, at most so often. */

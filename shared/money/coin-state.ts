@@ -6,14 +6,14 @@ import type { CoinProblem } from './coin-store.ts'
 import type { Difference } from './driver.ts'
 
 /** Whether the coin is halted; in a restored copy of the database all coins are. */
-export async function isStopped(ctx: Context, coin: Coin): Promise<boolean> {
+export async function isHalted(ctx: Context, coin: Coin): Promise<boolean> {
   if (await isCopy(ctx.database.connection)) return true
   return (await ctx.coins.findCoin(coin))?.halted !== undefined
 }
 
 /** Halts payouts, sweeps and new addresses of a coin, because its chain and the database do not agree. */
-export async function stopCoin(ctx: Context, coin: Coin, { why, onceHalted }: Difference): Promise<void> {
-  if (!(await isStopped(ctx, coin))) await storeHalt(ctx, coin, why)
+export async function haltCoin(ctx: Context, coin: Coin, { why, onceHalted }: Difference): Promise<void> {
+  if (!(await isHalted(ctx, coin))) await storeHalt(ctx, coin, why)
   await onceHalted?.()
 }
 
@@ -33,7 +33,7 @@ async function storeHalt(ctx: Context, coin: Coin, reason: string): Promise<void
  * @param id of the reconciliation
  * @returns the coin as it is then, and why it was halted first; undefined if it is done already
  */
-export async function stopToReconcile(ctx: Context, coin: Coin, id: string) {
+export async function haltToReconcile(ctx: Context, coin: Coin, id: string) {
   const at = nowSeconds(ctx)
   const isHalted = await ctx.database.transaction(async (session) => {
     if ((await ctx.journal.reconciliations.find(id, session)) !== undefined) return false

@@ -162,7 +162,7 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
   const lookUps = recordsOf(connection.model<LookUpRecord>('LookUp', lookUpSchema))
   return {
     models: { coins: coins.model, rates: rates.model, addresses: addresses.model },
-    /** The sentence that this process logged last about a subject; coin-round.ts. */
+    /** The sentence that this process logged last about a subject; watch-round.ts. */
     lastLogged: new Map<string, string | undefined>(),
     /** Asks a worker whom a transaction pays; it answers with answerLookUp(). */
     askLookUp: (coin: Coin, tx: string, at: number) =>

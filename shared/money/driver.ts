@@ -1,8 +1,10 @@
 import type { Coin } from './coin.ts'
 import type { AddressRecord, CoinProblem, CoinRecord } from './coin-store.ts'
-import type { ArrivalRecord, InvoiceRecord, PaymentRecord, SeenPayment } from './invoice.ts'
+import type { ArrivalRecord, PaymentRecord, SeenPayment } from './arrival.ts'
+import type { InvoiceRecord } from './invoice.ts'
 import type { NodeUnreachable } from './node-errors.ts'
-import type { DueGroup, TransferRecord } from './payout.ts'
+import type { DueGroup } from './payout.ts'
+import type { TransferRecord } from './transfer.ts'
 import type { StrayMoney } from './reconciliation-store.ts'
 
 /**

@@ -4,7 +4,7 @@ import { parseAmount, type Coin } from './coin.ts'
 import { holdPayouts } from './payout-service.ts'
 import type { GroupBounds } from './driver.ts'
 import { leastToMove, type DueGroup, type PayoutRecord } from './payout.ts'
-import { findSuspects } from './suspects.ts'
+import { findSuspects } from './unexplained-sends.ts'
 
 /**
  * Reads which payouts may be sent, and which of them are due: their payee (an agent over all its addresses,

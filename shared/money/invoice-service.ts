@@ -9,8 +9,9 @@ import { SECOND_MS, nowSeconds } from '../platform/time.ts'
 import type { Coin } from './coin.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 import type { AddressRecord, CoinRecord, RateRecord } from './coin-store.ts'
-import { MAX_PAYMENTS_SHOWN, type CheckedInvoice, type InvoiceRecord } from './invoice.ts'
-import { requireFreshRate, priceAt } from './rate.ts'
+import { MAX_PAYMENTS_SHOWN, type InvoiceRecord } from './invoice.ts'
+import type { CheckedInvoice } from './invoice-views.ts'
+import { priceAt, requireFreshRate } from './rate.ts'
 
 /** A coin's worker counts as dead after 3 polls without a report, but not within a minute. */
 const SILENT_POLLS = 3

@@ -4,21 +4,14 @@ import type { Connection } from 'mongoose'
 import { Overtaken, type Session } from '../platform/database.ts'
 import { createIdBatchRead } from '../platform/group-commit.ts'
 import { none, only, schemaOf, some } from '../platform/fields.ts'
-import { recordsOf, rawOf } from '../platform/records.ts'
-import { pushing, indexMarks, tellsField, type EventMark } from '../events/mark.ts'
+import { rawOf, recordsOf } from '../platform/records.ts'
+import { indexMarks, pushing, tellsField, type EventMark } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from './coin.ts'
-import { TREASURY_INDEX } from './payout.ts'
+import { TREASURY_INDEX } from './transfer.ts'
 import { sumByCoin } from './sum-raw.ts'
-import {
-  arrivalFields,
-  FIRST_UNLOCK_SECONDS,
-  invoiceFields,
-  MAX_PAYMENTS_SHOWN,
-  type ArrivalRecord,
-  type InvoiceRecord,
-  type PaymentRecord,
-} from './invoice.ts'
+import { FIRST_UNLOCK_SECONDS, arrivalFields, type ArrivalRecord, type PaymentRecord } from './arrival.ts'
+import { MAX_PAYMENTS_SHOWN, invoiceFields, type InvoiceRecord } from './invoice.ts'
 
 const storedFields = { ...invoiceFields, ...tellsField, ...pendingField }
 const invoiceSchema = schemaOf<InvoiceRecord>('invoices', storedFields)

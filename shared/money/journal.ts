@@ -1,8 +1,9 @@
 import { omitUndefined } from '../platform/omit-undefined.ts'
 import { maybe, number, text, textOf, type RecordOf } from '../platform/fields.ts'
 import type { Coin } from './coin.ts'
-import type { ArrivalRecord, PaymentRecord } from './invoice.ts'
-import type { StoredPayout, TransferRecord } from './payout.ts'
+import type { ArrivalRecord, PaymentRecord } from './arrival.ts'
+import type { StoredPayout } from './payout.ts'
+import type { TransferRecord } from './transfer.ts'
 
 /**
  * The books. Every move of money is one line, from account to account, written in the transaction that makes

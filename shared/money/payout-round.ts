@@ -1,22 +1,22 @@
 import type { Context } from '../context.ts'
-import { nowSeconds, SECOND_MS } from '../platform/time.ts'
+import { SECOND_MS, nowSeconds } from '../platform/time.ts'
 import { COIN_UNITS, formatAmount, parseAmount, type Coin } from './coin.ts'
 import { COIN_FACTS } from './coin-facts.ts'
-import { recordArrival } from './arrivals.ts'
-import { endOnNodeTrouble, runWalletRound } from './coin-round.ts'
-import { isStopped, stopCoin } from './coin-state.ts'
+import { noteShown, recordArrival } from './record-arrival.ts'
+import { endOnNodeTrouble, runWalletRound } from './wallet-round.ts'
+import { haltCoin, isHalted } from './coin-state.ts'
 import type { TreasuryFields } from './coin-store.ts'
 import type { CoinDriver, NextDue } from './driver.ts'
 import { groupDue, splitDue } from './due-payouts.ts'
 import { isOwnAddress } from './payout-address.ts'
-import { noteShown } from './settlement.ts'
-import { sumDue, type DueGroup, type UnexplainedSend } from './payout.ts'
+import { sumDue, type DueGroup } from './payout.ts'
+import type { UnexplainedSend } from './transfer.ts'
 
 const LISTED_FOR_MS = 5 * SECOND_MS
 
 /** Sends the payouts of a coin that are due, or with PAYOUTS=manual those that the operator asked for. */
 export async function payoutRound(ctx: Context, driver: CoinDriver): Promise<void> {
-  if (await isStopped(ctx, driver.coin)) return
+  if (await isHalted(ctx, driver.coin)) return
   const isSending =
     ctx.config.payouts === 'automatic' || (await ctx.payouts.hasAsked(driver.coin, nowSeconds(ctx)))
   if (!isSending && !(await driver.isUnderWay())) return
@@ -29,11 +29,11 @@ export async function payoutRound(ctx: Context, driver: CoinDriver): Promise<voi
  */
 export async function sweepRound(ctx: Context, driver: CoinDriver): Promise<void> {
   const { coin } = driver
-  if (driver.sweep === undefined || (await isStopped(ctx, coin))) return
+  if (driver.sweep === undefined || (await isHalted(ctx, coin))) return
   await endOnNodeTrouble(ctx, coin, async () => {
     await driver.sweep?.({
       next: nextDue(ctx, driver),
-      differs: (difference) => stopCoin(ctx, coin, difference),
+      differs: (difference) => haltCoin(ctx, coin, difference),
       shown: (arrival) => noteShown(ctx, arrival),
       count: (arrival) => recordArrival(ctx, arrival),
     })

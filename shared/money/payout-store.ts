@@ -3,14 +3,21 @@ import type { Connection } from 'mongoose'
 import { Overtaken, type Session } from '../platform/database.ts'
 import { none, only, schemaOf, some } from '../platform/fields.ts'
 import { recordsOf } from '../platform/records.ts'
-import { makeMark, indexMarks, tellsField, type EventMark } from '../events/mark.ts'
+import { indexMarks, makeMark, tellsField, type EventMark } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { SECOND_MS } from '../platform/time.ts'
 import type { Coin } from './coin.ts'
-import { carries, CARRYING, OPEN_TRANSFERS, payoutFields, showPayout, transferFields } from './payout.ts'
+import {
+  CARRYING,
+  OPEN_TRANSFERS,
+  carries,
+  transferFields,
+  type TransferRecord,
+  type TransferState,
+  type UnexplainedSend,
+} from './transfer.ts'
+import { payoutFields, showPayout, type PayoutRecord, type PayoutState, type StoredPayout } from './payout.ts'
 import { HOLD_REASONS, type HoldReason, type PayoutCondition, type PayoutUpdate } from './payout-steps.ts'
-import type { PayoutRecord, PayoutState, StoredPayout } from './payout.ts'
-import type { TransferRecord, TransferState, UnexplainedSend } from './payout.ts'
 import type { TransferUpdate } from './transfer-steps.ts'
 import { eachCoin, sumByCoin } from './sum-raw.ts'
 

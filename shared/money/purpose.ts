@@ -2,10 +2,12 @@ import type { Context } from '../context.ts'
 import type { Session } from '../platform/database.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import type { MoneyFields, SettledFields } from './invoice-store.ts'
-import type { InvoiceRecord, PaymentRecord } from './invoice.ts'
+import type { InvoiceRecord } from './invoice.ts'
+import type { PaymentRecord } from './arrival.ts'
 import type { Coin } from './coin.ts'
 import type { JournalLine } from './journal.ts'
-import type { PayoutState, StoredPayout, UnexplainedSend } from './payout.ts'
+import type { PayoutState, StoredPayout } from './payout.ts'
+import type { UnexplainedSend } from './transfer.ts'
 
 /** What a purpose makes of a change of money: stored in the transaction of that change. */
 export interface Outcome {

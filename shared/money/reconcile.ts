@@ -4,16 +4,18 @@ import { pagesOf } from '../platform/records.ts'
 import type { Context } from '../context.ts'
 import { newId } from '../platform/ids.ts'
 import { nowSeconds } from '../platform/time.ts'
-import { recordArrival } from './arrivals.ts'
+import { recordArrival } from './record-arrival.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
-import { stopToReconcile } from './coin-state.ts'
+import { haltToReconcile } from './coin-state.ts'
 import type { CoinDriver, Findings, FoundTransaction } from './driver.ts'
 import { holdSuspects } from './due-payouts.ts'
 import { decideInvoice } from './invoice-steps.ts'
-import { isPayment, type InvoiceRecord } from './invoice.ts'
-import { adoptTransfers, explainTransfer, freeCleared, newTransfer } from './payout-service.ts'
+import { isPayment } from './arrival.ts'
+import type { InvoiceRecord } from './invoice.ts'
+import { adoptTransfers, explainTransfer, newTransfer } from './transfer-service.ts'
+import { freeCleared } from './payout-service.ts'
 import type { FoundSend, StrayMoney } from './reconciliation-store.ts'
-import { listUndecided, listUnexplained } from './suspects.ts'
+import { listUndecided, listUnexplained } from './unexplained-sends.ts'
 
 /*
  * After a database was restored, or the wallet was used elsewhere or replaced, a reconciliation puts on
@@ -68,7 +70,7 @@ export async function reconcileCoin(
     throw new Error(
       `This wallet has the treasury ${ownTreasury}, and not ${takeOver ?? known}: "operator reconcile ${coin} --take-over ${ownTreasury}" takes it over.`,
     )
-  const stopped = await stopToReconcile(ctx, coin, _id)
+  const stopped = await haltToReconcile(ctx, coin, _id)
   if (stopped === undefined) return
   const { reason, record } = stopped
   const { found, findings } = startFindings(ctx, coin, 'found by a reconciliation')

@@ -8,30 +8,30 @@ import type { InvoiceRecord } from '../../shared/money/invoice.ts'
 import { encodeNanoAddress, parseNanoAddress } from '../../shared/crypto/nano-address.ts'
 import type { PayoutRecord } from '../../shared/money/payout.ts'
 import { refreshRate } from '../../shared/money/rate.ts'
-import { recordLoss, recordPayment } from '../../shared/money/settlement.ts'
+import { recordLoss, recordPayment } from '../../shared/money/record-arrival.ts'
 import { startPool } from '../../workers/pool.ts'
 import { anotherCopy } from '../support/another-copy.ts'
 import { startBrokenPeer } from '../support/broken-peer.ts'
 import { ageRate, foundAt, makeCoinReady, newTx, setRate } from '../support/coins.ts'
-import { ADDRESSES, checkMarket, expectStatus, INTEGRATED_ADDRESS, OFFER } from '../support/market.ts'
+import { ADDRESSES, INTEGRATED_ADDRESS, OFFER, checkMarket, expectStatus } from '../support/market.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import { hashStateBlock, signHash } from '../../devnet/nano-node/block.ts'
 import {
   DAY_RAW,
+  XNO,
   nanoChain,
   openNanoVenue,
   signAndPublish,
   strangerAddress,
-  XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
 import {
+  WITHOUT_LEDGER,
   findNonce,
   findNonces,
   solveChallenge,
-  untilCredited,
   startService,
-  WITHOUT_LEDGER,
+  untilCredited,
   type Answer,
   type TestAgent,
   type TestApi,

@@ -6,8 +6,9 @@ import type { OrderRecord } from '../../shared/market/order.ts'
 import { findContentFaults } from '../../shared/operation/content-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
-import { addToOwed, NOTHING_OWED } from '../../shared/ledger/solvency.ts'
-import { giveUnassigned, keepUnassigned, recordUnassigned } from '../../shared/money/arrivals.ts'
+import { NOTHING_OWED, addToOwed } from '../../shared/ledger/solvency.ts'
+import { giveUnassigned, keepUnassigned } from '../../shared/money/unassigned-money.ts'
+import { recordUnassigned } from '../../shared/money/record-arrival.ts'
 import { sumByCoin } from '../../shared/money/sum-raw.ts'
 import { markPaidByHand } from '../../shared/money/payout-service.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
@@ -15,9 +16,9 @@ import { STATUS_SECTIONS } from '../../scripts/operator/status-sections.ts'
 import { newTx } from '../support/coins.ts'
 import {
   ADDRESSES,
+  OTHER_NANO_ADDRESS,
   checkMarket,
   expectStatus,
-  OTHER_NANO_ADDRESS,
   startMarket,
   type PlacedOrder,
   type TestMarket,

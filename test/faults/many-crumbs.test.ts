@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { newId } from '../../shared/platform/ids.ts'
-import type { PaymentRecord } from '../../shared/money/invoice.ts'
+import type { PaymentRecord } from '../../shared/money/arrival.ts'
 import { paymentLine, payoutLine, type JournalLine } from '../../shared/money/journal.ts'
 import { paymentEntry } from '../../shared/money/arrival-steps.ts'
 import type { StoredPayout } from '../../shared/money/payout.ts'

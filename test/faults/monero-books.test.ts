@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { giveUnassigned, keepUnassigned } from '../../shared/money/arrivals.ts'
+import { giveUnassigned, keepUnassigned } from '../../shared/money/unassigned-money.ts'
 import { fillMonero, sendMonero, watchMonero } from '../support/monero-jobs.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import {
   CONFIRMATIONS,
   DAY_PICO,
-  moneroChain,
-  openMoneroVenue,
   UNLOCK_BLOCKS,
   XMR,
+  moneroChain,
+  openMoneroVenue,
   type MoneroVenue,
 } from '../support/monero-venue.ts'
 

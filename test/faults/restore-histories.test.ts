@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { requestPassInvoice } from '../../shared/passes/pass-purchase.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
-import { type DisputeOutcome } from '../../shared/market/dispute-rules.ts'
+import type { DisputeOutcome } from '../../shared/market/dispute-rules.ts'
 import { decideDispute } from '../../shared/market/dispute-service.ts'
 import { makeOffer } from '../../shared/market/offer-service.ts'
 import type { OrderRecord } from '../../shared/market/order.ts'
@@ -17,13 +17,19 @@ import { fillStocks } from '../../shared/money/address-pool.ts'
 import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
 import { markPaidByHand, oweAgain } from '../../shared/money/payout-service.ts'
 import { accountForSend } from '../../shared/money/reconcile.ts'
-import { listUndecided } from '../../shared/money/suspects.ts'
+import { listUndecided } from '../../shared/money/unexplained-sends.ts'
 import { setRate } from '../support/coins.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { checkMarket } from '../support/market.ts'
 import { checkBooks } from '../support/money.ts'
-import { nanoChain, openNanoVenue, signAndPublish, strangerAddress, XNO } from '../support/nano-venue.ts'
-import type { NanoVenue } from '../support/nano-venue.ts'
+import {
+  XNO,
+  nanoChain,
+  openNanoVenue,
+  signAndPublish,
+  strangerAddress,
+  type NanoVenue,
+} from '../support/nano-venue.ts'
 import { reconcileNano, sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'
 
 /*

@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
 import type { MoneroContext } from '../../shared/money/coins/monero/monero-gateway.ts'
 import type { MoneroWallet } from '../../shared/money/coins/monero/monero-wallet.ts'
-import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
+import type { TransferRecord } from '../../shared/money/transfer.ts'
 import { sendMonero } from './monero-jobs.ts'
-import { moneroChain, openMoneroVenue, XMR, type MoneroPayee, type MoneroVenue } from './monero-venue.ts'
+import { XMR, moneroChain, openMoneroVenue, type MoneroPayee, type MoneroVenue } from './monero-venue.ts'
 import { checkBooksAfterEach } from './money.ts'
 
 export interface MoneroPayouts {

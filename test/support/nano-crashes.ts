@@ -1,9 +1,10 @@
 import type { ChildProcess } from 'node:child_process'
 import { expect } from 'vitest'
 import { sweepNano } from './nano-jobs.ts'
-import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
+import type { TransferRecord } from '../../shared/money/transfer.ts'
 import { checkMoney } from './money.ts'
-import { DAY_RAW, strangerAddress, XNO, type NanoVenue } from './nano-venue.ts'
+import { DAY_RAW, XNO, strangerAddress, type NanoVenue } from './nano-venue.ts'
 import { startChild } from './processes.ts'
 
 const CHILD = new URL('./nano-child.ts', import.meta.url)

@@ -1,6 +1,6 @@
 import type { WatchStep } from '../../shared/platform/step.ts'
 import { fillStocks } from '../../shared/money/address-pool.ts'
-import { checkInvoiceAddress, watchCoin } from '../../shared/money/coin-round.ts'
+import { checkInvoiceAddress, watchCoin } from '../../shared/money/watch-round.ts'
 import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
 import type { NanoContext } from '../../shared/money/coins/nano/nano-gateway.ts'
 import { payoutRound, sweepRound } from '../../shared/money/payout-round.ts'

@@ -4,18 +4,18 @@ import { parse } from 'yaml'
 import { runChecks } from '../../shared/operation/check.ts'
 import { coinFindings } from '../../shared/operation/coin-findings.ts'
 import { openNetworkMetrics } from '../../workers/operator/network-metrics.ts'
-import { keepUnassigned } from '../../shared/money/arrivals.ts'
+import { keepUnassigned } from '../../shared/money/unassigned-money.ts'
 import { compareBooks } from '../../shared/money/books.ts'
 import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
 import { markPaidByHand, undoPaidByHand } from '../../shared/money/payout-service.ts'
-import { recordPayment } from '../../shared/money/settlement.ts'
+import { recordPayment } from '../../shared/money/record-arrival.ts'
 import { foundAt, newTx } from '../support/coins.ts'
 import {
   DAY_RAW,
+  XNO,
   signAndPublish,
   strangerAddress,
   useNanoVenue,
-  XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
 import { fillNanoPool, reconcileNano, sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'

@@ -5,14 +5,10 @@ import { actOnDeadline } from '../../shared/market/order-deadlines.ts'
 import { DEADLINE_SLACK_MS, OUTAGE_GAP_MS } from '../../shared/market/market-terms.ts'
 import { Overtaken } from '../../shared/platform/database.ts'
 import { newId } from '../../shared/platform/ids.ts'
-import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
-import {
-  holdPayouts,
-  markPaidByHand,
-  oweAgain,
-  storeOrDrop,
-  storeTransfers,
-} from '../../shared/money/payout-service.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
+import type { TransferRecord } from '../../shared/money/transfer.ts'
+import { holdPayouts, markPaidByHand, oweAgain } from '../../shared/money/payout-service.ts'
+import { storeOrDrop, storeTransfers } from '../../shared/money/transfer-service.ts'
 import { readSendable } from '../../shared/money/due-payouts.ts'
 import { moveTransfer, recordPayment } from '../support/told-chain.ts'
 import { sweep } from '../../workers/jobs/sweep.ts'

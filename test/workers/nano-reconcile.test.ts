@@ -13,11 +13,12 @@ import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
 import { requestPassInvoice } from '../../shared/passes/pass-purchase.ts'
 import { checkInvoice } from '../../shared/money/invoice-service.ts'
-import { viewCheckedInvoice, viewInvoice } from '../../shared/money/invoice.ts'
-import { giveUnassigned } from '../../shared/money/arrivals.ts'
-import { undoPayment } from '../../shared/money/settlement.ts'
+import { viewCheckedInvoice, viewInvoice } from '../../shared/money/invoice-views.ts'
+import { giveUnassigned } from '../../shared/money/unassigned-money.ts'
+import { undoPayment } from '../../shared/money/payment-undo.ts'
 import { markPaidByHand, oweAgain } from '../../shared/money/payout-service.ts'
-import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
+import type { TransferRecord } from '../../shared/money/transfer.ts'
 import { findObjections } from '../../shared/operation/promote.ts'
 import type { CoinDriver } from '../../shared/money/driver.ts'
 import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
@@ -27,19 +28,19 @@ import { setRate } from '../support/coins.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import {
-  canRunPythonVerifier,
   NODE_VERIFIER,
   PYTHON_VERIFIER,
+  canRunPythonVerifier,
   reportToKnower,
 } from '../support/run-verifier.ts'
 import { listPending } from '../support/stored.ts'
 import {
   DAY_RAW,
+  XNO,
   nanoChain,
   openNanoVenue,
   signAndPublish,
   strangerAddress,
-  XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
 import { fillNanoPool, reconcileNano, sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'

@@ -1,7 +1,9 @@
 import fs from 'node:fs'
 import { describe, expect, it, vi } from 'vitest'
-import { markPaidByHand, moveTransfer, replaceTransfer } from '../../shared/money/payout-service.ts'
-import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
+import { markPaidByHand } from '../../shared/money/payout-service.ts'
+import { moveTransfer, replaceTransfer } from '../../shared/money/transfer-service.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
+import type { TransferRecord } from '../../shared/money/transfer.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
 import { setRate } from '../support/coins.ts'
 import { FULL, sampled } from '../support/full.ts'
@@ -10,12 +12,12 @@ import { emptyCollections } from '../support/servers.ts'
 import { checkMoney } from '../support/money.ts'
 import {
   DAY_RAW,
+  XNO,
   openNanoVenue,
   raiseVersion,
   signAndPublish,
   strangerAddress,
   useNanoVenue,
-  XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
 import { fillNanoPool, reconcileNano, sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'

@@ -1,16 +1,16 @@
 import { describe, expect, it, vi } from 'vitest'
-import type { TransferRecord } from '../../shared/money/payout.ts'
-import { recordPayment } from '../../shared/money/settlement.ts'
+import type { TransferRecord } from '../../shared/money/transfer.ts'
+import { recordPayment } from '../../shared/money/record-arrival.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
 import { FULL, sampled } from '../support/full.ts'
 import {
   DAY_RAW,
+  XNO,
   openNanoVenue,
   raiseVersion,
   signAndPublish,
   strangerAddress,
   useNanoVenue,
-  XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
 import { sweepNano, watchNano } from '../support/nano-jobs.ts'

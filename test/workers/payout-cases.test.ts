@@ -5,21 +5,20 @@ import {
   holdPayouts,
   markPaidByHand,
   oweAgain,
-  reinstateTransfer,
-  replaceTransfer,
-  storeTransfers,
   undoPaidByHand,
   withdrawPayout,
 } from '../../shared/money/payout-service.ts'
-import type { StoredPayout, TransferRecord } from '../../shared/money/payout.ts'
+import { reinstateTransfer, replaceTransfer, storeTransfers } from '../../shared/money/transfer-service.ts'
+import type { StoredPayout } from '../../shared/money/payout.ts'
+import type { TransferRecord } from '../../shared/money/transfer.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import { newTx } from '../support/coins.ts'
 import {
   CASES,
   EVENTS,
   IDS,
-  nameOf,
   SITUATIONS,
+  nameOf,
   situation,
   type PayoutEventName,
 } from '../support/payout-cases.ts'

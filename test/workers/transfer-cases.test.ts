@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Context } from '../../shared/context.ts'
-import { moveTransfer, reinstateTransfer, replaceTransfer } from '../../shared/money/payout-service.ts'
-import { TRANSFER_STATES, type TransferRecord } from '../../shared/money/payout.ts'
+import { moveTransfer, reinstateTransfer, replaceTransfer } from '../../shared/money/transfer-service.ts'
+import { TRANSFER_STATES, type TransferRecord } from '../../shared/money/transfer.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import { newTx } from '../support/coins.ts'
 import { startService, type TestService } from '../support/service.ts'
-import { describeTransfer, TRANSFER_CASES, transferIn } from '../support/transfer-cases.ts'
+import { TRANSFER_CASES, describeTransfer, transferIn } from '../support/transfer-cases.ts'
 
 let service: TestService
 let ctx: Context

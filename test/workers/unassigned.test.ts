@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { acceptDelivery, deliverOrder } from '../../shared/market/order-service.ts'
-import { recordArrival, recordUnassigned } from '../../shared/money/arrivals.ts'
+import { recordArrival, recordPayment, recordUnassigned } from '../../shared/money/record-arrival.ts'
 import { recordOldArrivals } from '../../shared/money/arrival-migration.ts'
 import { compareBooks } from '../../shared/money/books.ts'
 import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
@@ -8,12 +8,17 @@ import { runChecks } from '../../shared/operation/check.ts'
 import { coinFindings } from '../../shared/operation/coin-findings.ts'
 import type { InvoiceRecord } from '../../shared/money/invoice.ts'
 import type { Account } from '../../shared/money/journal.ts'
-import { recordPayment } from '../../shared/money/settlement.ts'
 import { startPool } from '../../workers/pool.ts'
 import { foundAt, newTx, setRate } from '../support/coins.ts'
 import { FULL } from '../support/full.ts'
-import { DAY_RAW, signAndPublish, strangerAddress, useNanoVenue, XNO } from '../support/nano-venue.ts'
-import type { NanoVenue } from '../support/nano-venue.ts'
+import {
+  DAY_RAW,
+  XNO,
+  signAndPublish,
+  strangerAddress,
+  useNanoVenue,
+  type NanoVenue,
+} from '../support/nano-venue.ts'
 import { fillNanoPool, reconcileNano, sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'
 import { runVerb } from '../support/run-verb.ts'
 import { withSigning } from '../support/signing.ts'

@@ -1,6 +1,6 @@
 import { compareBooks } from '../../shared/money/books.ts'
 import { fillStocks } from '../../shared/money/address-pool.ts'
-import { answerLookUp, checkInvoiceAddress, watchCoin } from '../../shared/money/coin-round.ts'
+import { answerLookUp, checkInvoiceAddress, watchCoin } from '../../shared/money/watch-round.ts'
 import type { CoinDriver } from '../../shared/money/driver.ts'
 import { moneroDriver } from '../../shared/money/coins/monero/monero-driver.ts'
 import { requireMonero } from '../../shared/money/coins/monero/monero-gateway.ts'

@@ -1,17 +1,22 @@
 import { nowSeconds } from '../../../platform/time.ts'
 import { parseAmount } from '../../coin.ts'
-import { isStopped, noteProblem } from '../../coin-state.ts'
-import { AGREES, NOT_COMPARED } from '../../driver.ts'
-import type { Agreement, NextDue, PayBounds } from '../../driver.ts'
+import { isHalted, noteProblem } from '../../coin-state.ts'
+import { AGREES, NOT_COMPARED, type Agreement, type NextDue, type PayBounds } from '../../driver.ts'
 import { NodeRefused } from '../../node-errors.ts'
-import { newTransfer, storeOrDrop } from '../../payout-service.ts'
-import { sumDue, type DueGroup, type TransferRecord } from '../../payout.ts'
+import { newTransfer, storeOrDrop } from '../../transfer-service.ts'
+import { sumDue, type DueGroup } from '../../payout.ts'
+import type { TransferRecord } from '../../transfer.ts'
 import { parseMoneroAddress } from './monero-address.ts'
 import { compareOutgoing, readHeight } from './monero-chain.ts'
 import { listOpen, offer, seeToTransfers, type SignedMonero } from './monero-recovery.ts'
 import type { MoneroContext } from './monero-gateway.ts'
-import { MAX_AMOUNT_PICO, MAX_DESTINATIONS, MONERO_ERROR } from './monero-wallet.ts'
-import type { MoneroDestination, MoneroPrepared } from './monero-wallet.ts'
+import {
+  MAX_AMOUNT_PICO,
+  MAX_DESTINATIONS,
+  MONERO_ERROR,
+  type MoneroDestination,
+  type MoneroPrepared,
+} from './monero-wallet.ts'
 
 /**
  * Up to 15 payees in one transaction. A unique index keeps it to one under way at a time; a held one blocks
@@ -166,7 +171,7 @@ async function store(
   prepared: MoneroPrepared,
   signer: Pick<SignedMonero, 'height' | 'wallet'>,
 ): Promise<TransferRecord | undefined> {
-  if (await isStopped(ctx, 'xmr')) return undefined
+  if (await isHalted(ctx, 'xmr')) return undefined
   const { txHash: tx, txMetadata, keyImages, feePico } = prepared
   const listed = groups.flatMap(({ payouts }) => payouts)
   const transfer = newTransfer(ctx, {

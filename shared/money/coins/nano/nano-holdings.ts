@@ -1,6 +1,6 @@
 import type { Holdings } from '../../driver.ts'
 import { dustThreshold } from '../../coin.ts'
-import { OPEN_TRANSFERS, TREASURY_INDEX } from '../../payout.ts'
+import { OPEN_TRANSFERS, TREASURY_INDEX } from '../../transfer.ts'
 import { parseNanoAddress } from '../../../crypto/nano-address.ts'
 import { pagesOf } from '../../../platform/records.ts'
 import type { NanoContext } from './nano-gateway.ts'

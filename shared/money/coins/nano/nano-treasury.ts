@@ -1,10 +1,11 @@
 import { SECOND_MS } from '../../../platform/time.ts'
 import { dustThreshold } from '../../coin.ts'
 import { AGREES, type Agreement, type NextDue, type SweepRound } from '../../driver.ts'
-import { leastToMove, TREASURY_INDEX, type DueGroup } from '../../payout.ts'
+import { leastToMove, type DueGroup } from '../../payout.ts'
+import { TREASURY_INDEX } from '../../transfer.ts'
 import { buildSend, type NanoAccountState } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
-import { buildRun, MAX_RUN, receiveStep, runSender, type SenderStep } from './nano-sender.ts'
+import { MAX_RUN, buildRun, receiveStep, runSender, type SenderStep } from './nano-sender.ts'
 import { CONFIRMED, logDoubt, proveSends, wasDoubted, type ClaimedSend } from './nano-proof.ts'
 
 const ROUND_MS = 20 * SECOND_MS

@@ -16,17 +16,19 @@ import {
   newTransfer,
   replaceTransfer,
   storeOrDrop,
-} from '../../../../shared/money/payout-service.ts'
+} from '../../../../shared/money/transfer-service.ts'
 import { createPayoutStore } from '../../../../shared/money/payout-store.ts'
-import type { StoredPayout, TransferRecord } from '../../../../shared/money/payout.ts'
-import { isPayment } from '../../../../shared/money/invoice.ts'
-import { expireInvoices, recordLoss, recordPayment } from '../../../../shared/money/settlement.ts'
+import type { StoredPayout } from '../../../../shared/money/payout.ts'
+import type { TransferRecord } from '../../../../shared/money/transfer.ts'
+import { isPayment } from '../../../../shared/money/arrival.ts'
+import { expireInvoices } from '../../../../shared/money/invoice-expiry.ts'
+import { recordLoss, recordPayment } from '../../../../shared/money/record-arrival.ts'
 import { NotModelled } from '../query.ts'
 import { requireThat, stubs } from '../stubs.ts'
 import type { Scenario, World } from '../world.ts'
 import { checkBooks, checkChain, checkChainAtRest, rowsOf } from './books.ts'
 import { createChain, type Chain, type ChainPayment } from './chain.ts'
-import { beginOrder, BUYER, SELLER } from './orders.ts'
+import { BUYER, SELLER, beginOrder } from './orders.ts'
 
 /** Some rounds follow at once, others come when a deadline may have passed. */
 const PAUSES_MS = [100, 4_000]
@@ -167,7 +169,7 @@ async function actOnDeadlines(ctx: Context, world: World): Promise<void> {
   for (const dueAt of new Set(due)) await actOnDeadline(ctx, dueAt)
 }
 
-/** Replaces the blocks on record in a rival's place and after it, the last one first, as nano-account.ts. */
+/** Replaces the blocks on record in a rival's place and after it, the last one first, as nano-recovery.ts. */
 async function supersede(ctx: Context, place: string): Promise<void> {
   for (;;) {
     let last: TransferRecord | undefined

@@ -6,10 +6,10 @@ import {
   FIRST_UNLOCK_SECONDS,
   isOnWordAlone,
   type ArrivalRecord,
-  type InvoiceRecord,
   type PaymentRecord,
   type SeenPayment,
-} from '../../invoice.ts'
+} from '../../arrival.ts'
+import type { InvoiceRecord } from '../../invoice.ts'
 import { AnswerTooLong, NodeUnreachable } from '../../node-errors.ts'
 import { compareOutgoing, firstCompared, readHeight, toFound } from './monero-chain.ts'
 import { MONERO_FACTS } from './monero-facts.ts'

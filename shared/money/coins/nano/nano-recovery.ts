@@ -1,13 +1,15 @@
 import type { Findings, Sending } from '../../driver.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
-import { moveTransfers, replaceTransfer, reinstateTransfer } from '../../payout-service.ts'
-import type { TransferRecord } from '../../payout.ts'
+import { moveTransfers, reinstateTransfer, replaceTransfer } from '../../transfer-service.ts'
+import type { TransferRecord } from '../../transfer.ts'
 import { encodeNanoAddress } from '../../../crypto/nano-address.ts'
-import { isEpochBlock, workRootOf, ZERO_HASH, type NanoBlock } from './nano-blocks.ts'
+import { ZERO_HASH, isEpochBlock, workRootOf, type NanoBlock } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
-import type { NanoAccount } from './nano-keys.ts'
+import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
 import { CONFIRMED } from './nano-proof.ts'
 import type { NanoBlockInfo } from './nano-rpc.ts'
+import { startFindings } from '../../reconcile.ts'
+import { listUnexplained } from '../../unexplained-sends.ts'
 
 /*
  * The recovery rule (docs/architecture.md) for one account: its chain as the node has it decides, in
@@ -210,3 +212,36 @@ export const accountOf = ({ signed }: TransferRecord): string => (JSON.parse(sig
 /** Whether a transfer is a block of this account, and not of another seed's with the same index. */
 export const isOfAccount = (transfer: TransferRecord, { address }: Pick<NanoAccount, 'address'>): boolean =>
   accountOf(transfer) === address
+
+/**
+ * Applies the recovery rule to an account , unless its chain has a block that neither the
+ * database knows nor the operator has recorded.
+ *
+ * @throws NodeUnreachable if a block that the operator has recorded is not confirmed yet
+ */
+export async function settleOrDiffer(ctx: NanoContext, account: OwnAccount) {
+  const { findings } = startFindings(ctx, 'xno', 'found in the chain, as the operator recorded it')
+  let strange = ''
+  const settled = await settleAccount(ctx, account, {
+    ...findings,
+    treasury: (await ctx.coins.findCoin('xno'))?.treasury_address,
+    async accepts(unknown) {
+      const { hash, change, isConfirmed } = unknown
+      const isAccepted =
+        change < 0n
+          ? (await listUnexplained(ctx, 'xno', sendingOf(unknown))).length === 0
+          : change > 0n && (await isInvoiced(ctx, account))
+      if (isAccepted && !isConfirmed)
+        throw new NodeUnreachable(`block ${hash} of account ${account.index} is not confirmed yet`)
+      strange = hash
+      return isAccepted
+    },
+  })
+  if (settled !== undefined) return { kind: 'settled', ...settled } as const
+  const which = account.index === TREASURY_INDEX ? 'the treasury' : `account ${account.index}`
+  const why = `the last block of ${which} (${account.address}) is ${strange}, which the database does not know`
+  return { kind: 'differs', why } as const
+}
+
+const isInvoiced = async (ctx: NanoContext, { index }: OwnAccount): Promise<boolean> =>
+  index !== TREASURY_INDEX && (await ctx.invoices.findByAddresses('xno', [index])).length > 0

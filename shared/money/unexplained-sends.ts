@@ -1,7 +1,8 @@
 import type { Context } from '../context.ts'
 import type { Coin } from './coin.ts'
 import type { Sending } from './driver.ts'
-import { ANYWHERE, type StoredPayout, type UnexplainedSend } from './payout.ts'
+import { ANYWHERE, type UnexplainedSend } from './transfer.ts'
+import type { StoredPayout } from './payout.ts'
 
 /*
  * A send that the database did not know, as after a restore, may have paid what is owed now or will be. What is

@@ -1,14 +1,14 @@
 import type { Context } from '../context.ts'
 import { omitUndefined } from '../platform/omit-undefined.ts'
-import { StartError } from '../platform/process.ts'
-import { DAY_MS, nowSeconds, SECOND_MS } from '../platform/time.ts'
+import { DAY_MS, SECOND_MS, nowSeconds } from '../platform/time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
-import { noteProblem, stopCoin } from './coin-state.ts'
-import { isNodeTrouble, NodeUnreachable } from './node-errors.ts'
-import type { Agreement, CoinDriver } from './driver.ts'
+import { isNodeTrouble } from './node-errors.ts'
+import type { CoinDriver } from './driver.ts'
 import { isAlive } from './invoice-service.ts'
-import { expireInvoices, recordLoss, settleWaiting } from './settlement.ts'
-import { scanAll, scanOne } from './sightings.ts'
+import { expireInvoices } from './invoice-expiry.ts'
+import { recordLoss } from './record-arrival.ts'
+import { settleWaiting } from './settlement.ts'
+import { scanAll, scanOne } from './record-scan.ts'
 
 const REACHED = { configured: true, reachable: true }
 
@@ -86,32 +86,6 @@ async function noteUnreachable(ctx: Context, coin: Coin, required_confirmations:
   const isFirst = rememberIfNew(ctx, `reach of ${coin}`, 'gives no news')
   if (before?.reachable !== false || isFirst)
     ctx.log.warn({ err: error }, `the ${COIN_UNITS[coin].name} node gives no news; nothing expires meanwhile`)
-}
-
-/**
- * Runs a round of a coin's wallet that signs or makes addresses: it does so only as long as wallet and database
- * agree. If it ends with a difference, the coin is halted.
- */
-export const runWalletRound = (ctx: Context, coin: Coin, round: () => Promise<Agreement>): Promise<void> =>
-  endOnNodeTrouble(ctx, coin, async () => {
-    const agreement = await round()
-    if (agreement.kind === 'differs') await stopCoin(ctx, coin, agreement)
-  })
-
-/**
- * Does work with a coin's wallet or node. An error of the node ends the work early and is logged: at debug if the
- * watcher has stored that the node can't be reached. A wallet that can't be opened is stored as a problem.
- */
-export async function endOnNodeTrouble(ctx: Context, coin: Coin, work: () => Promise<void>): Promise<void> {
-  try {
-    await work()
-  } catch (error) {
-    if (error instanceof StartError) return noteProblem(ctx, coin, 'wallet', error.message)
-    if (!isNodeTrouble(error)) throw error
-    const isKnown = error instanceof NodeUnreachable && (await ctx.coins.findCoin(coin))?.reachable === false
-    const level = isKnown ? 'debug' : 'warn'
-    ctx.log[level]({ err: error }, `a round of the ${COIN_UNITS[coin].name} wallet ended early`)
-  }
 }
 
 /** Looks up whom a transaction pays and stores that for the operator; nothing if the node can't be asked. */
