@@ -24,11 +24,14 @@ import {
 } from './platform/migrations.ts'
 import { createMessageStore, type MessageStore } from './messages/message-store.ts'
 import { recordOldArrivals } from './money/arrival-migration.ts'
-import { createCoinStore, type AddressGiver, type CoinStore } from './money/coin-store.ts'
+import { createAddressStore, type AddressGiver, type AddressStore } from './money/address-store.ts'
+import { createArrivalStore, type ArrivalStore } from './money/arrival-store.ts'
+import { createCoinStore, type CoinStore } from './money/coin-store.ts'
 import { passPurpose } from './passes/pass-purchase.ts'
 import { createInvoiceStore, type InvoiceStore } from './money/invoice-store.ts'
 import { createJournalStore, type JournalStore } from './money/journal-store.ts'
 import { createPayoutStore, type PayoutStore } from './money/payout-store.ts'
+import { createTransferStore, type TransferStore } from './money/transfer-store.ts'
 import type { Purposes } from './money/purpose.ts'
 import { createPostStore, type PostStore } from './posts/post-store.ts'
 import { openQueues, type Queues } from './platform/queues.ts'
@@ -49,8 +52,11 @@ export interface Context {
   readonly claims: ClaimStore
   readonly work: WorkStore
   readonly coins: CoinStore
+  readonly addresses: AddressStore
   readonly invoices: InvoiceStore
+  readonly arrivals: ArrivalStore
   readonly payouts: PayoutStore
+  readonly transfers: TransferStore
   readonly journal: JournalStore
   readonly purposes: Purposes
   readonly offers: OfferStore
@@ -113,6 +119,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
   defineSchemaModel(connection)
   const queues = openQueues(config.redisUrl, config.queuePrefix, log)
   setMarkClock(() => (database.isReady() ? database.now() : Date.now()))
+  const transfers = createTransferStore(connection)
   const traces = createTraceStore(connection)
   onTracedRecord((recordId, place) => {
     traces
@@ -129,9 +136,12 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     posts: createPostStore(connection, config.requestMs),
     claims: createClaimStore(connection),
     work: createWorkStore(connection, config.requestMs),
-    coins: createCoinStore(connection, options.addressGiver),
+    coins: createCoinStore(connection),
+    addresses: createAddressStore(connection, options.addressGiver),
     invoices: createInvoiceStore(connection),
-    payouts: createPayoutStore(connection),
+    arrivals: createArrivalStore(connection),
+    payouts: createPayoutStore(connection, transfers),
+    transfers,
     journal: createJournalStore(connection),
     purposes: { pass: passPurpose, order: orderPurpose },
     offers: createOfferStore(connection),

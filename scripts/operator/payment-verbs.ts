@@ -104,7 +104,7 @@ async function settleInvoice(
   const confirmations = known?.confirmations ?? requiredConfirmations(invoice, base)
   const found = { coin, tx, addressIndex, amountRaw, confirmations, isConfirmed: true }
   await recordPayment(ctx, found, 'operator')
-  const arrival = await ctx.invoices.findArrival(coin, tx, addressIndex)
+  const arrival = await ctx.arrivals.find(coin, tx, addressIndex)
   const payment = arrival !== undefined && isPayment(arrival) ? arrival : undefined
   if (payment !== undefined && seen?.isConfirmed === true) await noteShown(ctx, payment)
   const [after = invoice, agent] = await Promise.all([
@@ -224,7 +224,7 @@ async function findRecorded(
   invoice: InvoiceRecord,
   tx: string,
 ): Promise<PaymentRecord | undefined> {
-  const arrivals = await ctx.invoices.listArrivalsByTx(invoice.coin, [tx])
+  const arrivals = await ctx.arrivals.listByTx(invoice.coin, [tx])
   const recorded = arrivals.filter(isPayment)
   const own = recorded.find(({ invoice_id }) => invoice_id === invoice._id)
   const [elsewhere] = recorded

@@ -78,7 +78,7 @@ async function reconcile(
     const treasuries = { treasury_before: known ?? null, treasury: takeOver ?? known ?? null }
     const fields = { coin, halted, ...treasuries, ledger_entry: 'reconcile' }
     const shown = showDone(fields, true, await listOpen(ctx, coin))
-    const unexplained = await ctx.payouts.listUnexplained(coin)
+    const unexplained = await ctx.transfers.listUnexplained(coin)
     const sends = unexplained.map(({ tx, unexplained_to: to, amount_raw }) => ({ tx, to, amount_raw }))
     return { ...shown, answer: { ...shown.answer, sends, undecided: await readUndecided(ctx, coin) } }
   }
@@ -170,7 +170,7 @@ async function showReconciliation(ctx: Context, record: ReconciliationRecord): P
 
 /** What each transaction that is not accounted for may have paid and nobody has decided, as `--json` shows it. */
 async function readUndecided(ctx: Context, coin: Coin) {
-  const sends = await ctx.payouts.listUnexplained(coin)
+  const sends = await ctx.transfers.listUnexplained(coin)
   return Promise.all(
     sends.map(async (send) => {
       const { payouts, orderIds } = await listUndecided(ctx, send)
@@ -184,7 +184,7 @@ async function readUndecided(ctx: Context, coin: Coin) {
  */
 async function listOpen(ctx: Context, coin: Coin): Promise<string> {
   const [sends, held] = await Promise.all([
-    ctx.payouts.listUnexplained(coin),
+    ctx.transfers.listUnexplained(coin),
     ctx.payouts.listUnsendable(coin, 'held', nowSeconds(ctx), 200),
   ])
   if (sends.length === 0 && held.length === 0) return 'nothing waits for you'
@@ -256,7 +256,7 @@ async function oweHeld(ctx: Context, payoutId: string, dryRun: boolean): Promise
     throw wrongState(
       `${payoutId} is no payout that is held, or that a transaction not accounted for may have paid.`,
     )
-  const sends = payout === undefined ? [] : await ctx.payouts.listUnexplained(payout.coin)
+  const sends = payout === undefined ? [] : await ctx.transfers.listUnexplained(payout.coin)
   const waitsFor = sends.find((send) => wentTo(send, payout?.address))
   return showDone(
     { payout_id: payoutId, state: 'owed', ledger_entry: 'payout' },

@@ -45,7 +45,7 @@ export const unassignedVerbs: readonly OperatorVerb[] = [
 
 /** Lists what belongs to nobody, the oldest first. */
 async function listUnassigned(ctx: Context, limit: number): Promise<VerbOutput> {
-  const found = await ctx.invoices.listUnassigned(limit + 1)
+  const found = await ctx.arrivals.listUnassigned(limit + 1)
   const shown = await Promise.all(
     found.slice(0, limit).map(async (arrival) => ({ arrival, address: await addressOf(ctx, arrival) })),
   )
@@ -76,7 +76,7 @@ async function listUnassigned(ctx: Context, limit: number): Promise<VerbOutput> 
 /** The address that money came to; undefined if it isn't on record. */
 async function addressOf(ctx: Context, { coin, address_index: index }: ArrivalRecord) {
   if (index === TREASURY_INDEX) return (await ctx.coins.findCoin(coin))?.treasury_address
-  return (await ctx.coins.listAddresses(coin, [index]))[0]?.address
+  return (await ctx.addresses.listAt(coin, [index]))[0]?.address
 }
 
 /** Counts money that belongs to nobody as a payment. @param ctx of a rehearsal if `dryRun` */

@@ -32,7 +32,7 @@ export const orderPurpose: OrderPurpose = {
       await ctx.orders.notePaymentSeen(payment.order_id, payment.first_seen_at, session)
   },
   async dropped(ctx, payment) {
-    if (payment.order_id !== undefined && !(await ctx.invoices.isUnderWay(payment.invoice_id)))
+    if (payment.order_id !== undefined && !(await ctx.arrivals.isUnderWay(payment.invoice_id)))
       await ctx.orders.forgetPaymentSeen(payment.order_id)
   },
   async received(ctx, invoice, payment, session) {
@@ -72,7 +72,7 @@ async function receivePayment(
 ): Promise<void> {
   const order = await findOrder(ctx, invoice, session)
   const at = nowSeconds(ctx)
-  const isMoreUnderWay = await ctx.invoices.isUnderWay(invoice._id, { butFor: payment._id }, session)
+  const isMoreUnderWay = await ctx.arrivals.isUnderWay(invoice._id, { butFor: payment._id }, session)
   const unset: OrderChange['unset'] = isMoreUnderWay ? [] : ['payment_seen_at']
   let update: OrderUpdate = { change: { step: 'payment', at, unset } }
   if (order.status === 'awaiting_payment') {

@@ -178,7 +178,7 @@ async function listAccounts(ctx: Context) {
     // One payment above the limit says that there may be more accounts.
     const [record, unswept] = await Promise.all([
       ctx.coins.findCoin(coin),
-      ctx.invoices.listUnswept(coin, '', MAX_ACCOUNTS_SHOWN + 1),
+      ctx.arrivals.listUnswept(coin, '', MAX_ACCOUNTS_SHOWN + 1),
     ])
     if (unswept.length > MAX_ACCOUNTS_SHOWN) isCut = true
     const { treasury_address: treasury, treasury_raw: treasuryRaw = null } = record ?? {}

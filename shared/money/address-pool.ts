@@ -9,7 +9,7 @@ import { readIndexFile, runsOf, type IndexFile, type Run } from './address-index
 import type { Coin } from './coin.ts'
 import { runWalletRound } from './wallet-round.ts'
 import { isHalted } from './coin-state.ts'
-import type { AddressRecord, AddressStock } from './coin-store.ts'
+import type { AddressRecord, AddressStock } from './address-store.ts'
 import type { AddressSource, CoinDriver } from './driver.ts'
 
 /**
@@ -73,15 +73,15 @@ async function fillPool(ctx: Context, source: AddressSource, asker?: AddressStoc
   const at = nowSeconds(ctx)
   const own = ownRuns.get(source.session)
   let from = own === undefined ? undefined : own[1] + 1
-  if (own === undefined) await ctx.database.transaction((session) => ctx.coins.retireFree(coin, session))
-  const holders = holdersOfNewAddresses(await ctx.coins.countFree(coin), asker)
+  if (own === undefined) await ctx.database.transaction((session) => ctx.addresses.retireFree(coin, session))
+  const holders = holdersOfNewAddresses(await ctx.addresses.countFree(coin), asker)
   // Where the next run begins, one may have been begun before it.
   if (from !== undefined && !(await isFreeFor(ctx, coin, runs, from, holders.length))) from = undefined
   const isNewRun = from === undefined
   const poolAt = (await ctx.coins.findCoin(coin))?.pool_at
   const lastAt = Math.max(stored.at ?? 0, poolAt ?? 0)
   const known = {
-    highest: Math.max(stored.highest, await ctx.coins.highestIndex(coin), asker?.given ?? -1),
+    highest: Math.max(stored.highest, await ctx.addresses.highestIndex(coin), asker?.given ?? -1),
     ageSeconds: lastAt === 0 ? 0 : Math.max(0, at - lastAt),
   }
   while (from === undefined) {
@@ -105,7 +105,7 @@ async function fillPool(ctx: Context, source: AddressSource, asker?: AddressStoc
   })
   await performStep(watch, 'addresses', () =>
     ctx.database.transaction(async (session) => {
-      await ctx.coins.addAddresses(added, session)
+      await ctx.addresses.add(added, session)
       await ctx.coins.notePool(coin, at, session)
     }),
   )
@@ -120,7 +120,7 @@ async function isFreeFor(ctx: Context, coin: Coin, runs: readonly Run[], from: n
   const to = from + count - 1
   return (
     !runs.some(([begin, end]) => begin <= to && from <= end) &&
-    !(await ctx.coins.hasAddressIn(coin, from, to))
+    !(await ctx.addresses.hasAnyIn(coin, from, to))
   )
 }
 

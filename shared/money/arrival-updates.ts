@@ -33,7 +33,7 @@ export async function takeArrivalStep<Arrival extends ArrivalRecord>(
 ): Promise<Taken> {
   if (decideArrival(known, event, nowSeconds(ctx)).kind === 'stays') return 'stays'
   return ctx.database.transaction(async (session) => {
-    const before = await ctx.invoices.findArrivalById<Arrival>(known._id, session)
+    const before = await ctx.arrivals.findById<Arrival>(known._id, session)
     if (before === undefined) throw rolledBack(`payment ${known._id}`)
     const update = decideArrival(before, event, nowSeconds(ctx))
     if (update.kind === 'stays') return 'stays'
@@ -50,7 +50,7 @@ export async function storeArrivalStep(
   update: ArrivalUpdate,
   session: Session,
 ): Promise<void> {
-  await ctx.invoices.moveArrival(arrival, update, session)
+  await ctx.arrivals.move(arrival, update, session)
   await ctx.journal.write(update.lines, session)
 }
 

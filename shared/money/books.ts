@@ -70,7 +70,7 @@ async function measure(ctx: Context, driver: CoinDriver): Promise<Measured | und
 
 /** What we hold by the books; `version` changes with every booking and every step of our own transactions. */
 async function readBooks(ctx: Context, coin: Coin): Promise<{ heldRaw: bigint; version: string }> {
-  const { transfers } = ctx.payouts.models
+  const { transfers } = ctx.transfers.models
   const [heldRaw, open, last] = await Promise.all([
     ctx.journal.held(coin),
     transfers

@@ -1,5 +1,6 @@
 import type { Coin } from './coin.ts'
-import type { AddressRecord, CoinProblem, CoinRecord } from './coin-store.ts'
+import type { CoinProblem, CoinRecord } from './coin-store.ts'
+import type { AddressRecord } from './address-store.ts'
 import type { ArrivalRecord, PaymentRecord, SeenPayment } from './arrival.ts'
 import type { InvoiceRecord } from './invoice.ts'
 import type { NodeUnreachable } from './node-errors.ts'

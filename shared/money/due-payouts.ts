@@ -19,7 +19,7 @@ export async function readSendable(ctx: Context, coin: Coin, isAsked = false) {
   const walked: PayoutRecord[] = []
   for await (const payout of ctx.payouts.walkSendable(coin, nowSeconds(ctx), isAsked)) walked.push(payout)
   // Read after them: the payment behind a payout is on record no later than the payout is.
-  const unshown = new Set(await ctx.invoices.listUnshownOrders(coin))
+  const unshown = new Set(await ctx.arrivals.listUnshownOrders(coin))
   const shown = walked.filter(({ order_id: orderId }) => orderId === undefined || !unshown.has(orderId))
   const suspects = await findSuspects(ctx, coin, shown)
   const payouts = shown.filter(({ _id }) => !suspects.has(_id))
@@ -99,7 +99,7 @@ const oldestId = ({ payouts }: DueGroup): string =>
  * @returns the ids of the payouts held now
  */
 export async function holdSuspects(ctx: Context, coin: Coin, because: string): Promise<string[]> {
-  const unexplained = await ctx.payouts.listUnexplained(coin)
+  const unexplained = await ctx.transfers.listUnexplained(coin)
   const held: string[] = []
   if (unexplained.length === 0) return held
   const { suspects } = await readSendable(ctx, coin)

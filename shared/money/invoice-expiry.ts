@@ -23,7 +23,7 @@ const EXPIRE_BATCHES = 100
  * @throws AggregateError at the end, of those that failed
  */
 export async function expireInvoices(ctx: Context, coin: Coin, roundAt: number): Promise<void> {
-  const heldOpen = (await ctx.invoices.listUnderWay(coin)).filter(holdsOpen)
+  const heldOpen = (await ctx.arrivals.listUnderWay(coin)).filter(holdsOpen)
   const passedOver = new Set(heldOpen.map(({ invoice_id: id }) => id))
   const scanAfter = unixSeconds(ctx.database.now() + LAPSED_LOOK_EVERY_MS)
   const errors: unknown[] = []
@@ -59,7 +59,7 @@ async function expire(ctx: Context, invoice: InvoiceRecord, look_after: number):
   await ctx.database.transaction(async (session) => {
     const current = await ctx.invoices.find(invoice._id, session)
     if (current === undefined) return
-    const isHeldOpen = await ctx.invoices.isUnderWay(current._id, { inTime: true }, session)
+    const isHeldOpen = await ctx.arrivals.isUnderWay(current._id, { inTime: true }, session)
     if (decideInvoice(current, 'expired', nowSeconds(ctx), isHeldOpen).kind === 'stays') return
     const outcome = await purposeOf(ctx, current).expired(ctx, current, session)
     const fields = { ...outcome.fields, look_after, lapsed: true, open: false as const }

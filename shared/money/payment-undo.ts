@@ -33,7 +33,7 @@ export async function undoPayment(ctx: Context, paymentId: string): Promise<Paym
     const { came_to } = payment
     if (came_to !== undefined) {
       const again = { ...newArrival({ ...payment, came_to }, at), ...ids, ...pick(payment, 'swept_at') }
-      await ctx.invoices.insertArrival(again, session)
+      await ctx.arrivals.insert(again, session)
     }
     return payment
   })
@@ -58,7 +58,7 @@ export async function givePaymentUp(ctx: Context, paymentId: string): Promise<Pa
 
 /** @throws Refusal `no_such_record` */
 async function requirePayment(ctx: Context, paymentId: string, session: Session): Promise<PaymentRecord> {
-  const payment = await ctx.invoices.findPaymentById(paymentId, session)
+  const payment = await ctx.arrivals.findPayment(paymentId, session)
   if (payment === undefined) throw new Refusal('no_such_record', 'There is no payment with this id.')
   return payment
 }

@@ -86,7 +86,7 @@ async function takePayable(
   spendableRaw: bigint,
 ): Promise<DueGroup[]> {
   const minRaw = parseAmount(ctx.config.minPayout[coin], coin)
-  const unexplained = due.length === 0 ? [] : await ctx.payouts.listUnexplained(coin)
+  const unexplained = due.length === 0 ? [] : await ctx.transfers.listUnexplained(coin)
   const chosen: DueGroup[] = []
   let leftRaw = spendableRaw
   for (let at = 0; at < due.length && chosen.length < maxGroups;) {

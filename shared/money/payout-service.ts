@@ -75,10 +75,10 @@ export async function oweAgain(ctx: Context, payoutId: string): Promise<boolean>
   const [payout] = await ctx.payouts.findMany([payoutId])
   if (payout === undefined) return false
   const { held_by: heldBy, cleared_of: before = [] } = payout
-  const transfer = await ctx.payouts.findTransfer(payout.transfer_id ?? '')
+  const transfer = await ctx.transfers.find(payout.transfer_id ?? '')
   if (transfer?.foreign === true)
     return moveTransfer(ctx, transfer, 'given_up', 'the operator found that it paid nobody')
-  const sends = (await ctx.payouts.listUnknownSends(payout.coin)).filter(
+  const sends = (await ctx.transfers.listUnknownSends(payout.coin)).filter(
     (send) => send._id === heldBy || wentTo(send, payout.address),
   )
   const cleared_of = [...new Set([...before, ...sends.map(({ _id }) => _id)])]
@@ -112,7 +112,7 @@ export async function markPaidByHand(
   return ctx.database.transaction(async (session) => {
     const [payout] = await ctx.payouts.findMany([payoutId], session)
     if (payout === undefined) return false
-    const transfer = await ctx.payouts.findTransfer(payout.transfer_id ?? '', session)
+    const transfer = await ctx.transfers.find(payout.transfer_id ?? '', session)
     const isGivenUp = transfer?.foreign === true && transfer.state !== 'confirmed'
     const given = isGivenUp ? { transferId: transfer._id } : {}
     const event: PayoutEvent = { step: 'paid_by_hand', tx, isAddressNamed, ...given }

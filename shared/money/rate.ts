@@ -34,7 +34,7 @@ export const priceAt = (usdCents: number, rate: RateRecord): bigint =>
 export async function listCoinsInUse(ctx: Context): Promise<Coin[]> {
   const inUse = new Set(COINS.filter((coin) => COIN_FACTS[coin].isSetUp(ctx.config)))
   const hasMoney = async (coin: Coin): Promise<boolean> =>
-    (await ctx.payouts.sumUnpaid())[coin] > 0n || (await ctx.invoices.listUnderWay(coin)).length > 0
+    (await ctx.payouts.sumUnpaid())[coin] > 0n || (await ctx.arrivals.listUnderWay(coin)).length > 0
   for (const { _id: coin, configured } of await ctx.coins.listCoins())
     if (configured || (await hasMoney(coin))) inUse.add(coin)
   return [...inUse]

@@ -37,10 +37,10 @@ export function startFindings(ctx: Context, coin: Coin, reason: string) {
     },
     async count(arrival) {
       const { tx, addressIndex } = arrival
-      const before = await ctx.invoices.findArrival(coin, tx, addressIndex)
+      const before = await ctx.arrivals.find(coin, tx, addressIndex)
       if (before?.state === 'settled') return before._id
       const id = await recordArrival(ctx, arrival)
-      const after = await ctx.invoices.findArrival(coin, tx, addressIndex)
+      const after = await ctx.arrivals.find(coin, tx, addressIndex)
       if (after !== undefined && isPayment(after)) found.payments++
       return id
     },
@@ -76,7 +76,7 @@ export async function reconcileCoin(
   const { found, findings } = startFindings(ctx, coin, 'found by a reconciliation')
   const { address, height, totalRaw } = await driver.reconcile(record, findings)
   for (const { address_index: index, address } of found.stray)
-    await ctx.coins.noteUnassigned(coin, { index, address })
+    await ctx.addresses.noteUnassigned(coin, { index, address })
   const held = await holdSuspects(ctx, coin, _id)
   const foreign = await markForeign(ctx, driver)
   const at = nowSeconds(ctx)
@@ -90,7 +90,7 @@ export async function reconcileCoin(
       session,
     )
     // Addresses that were made meanwhile, after another run of this job, stay: the insert fails then.
-    await ctx.coins.retireFree(coin, session)
+    await ctx.addresses.retireFree(coin, session)
     await ctx.coins.noteTreasury(coin, treasury, session)
     await ctx.coins.resume(coin, session)
   })
@@ -171,7 +171,7 @@ export type Explained =
  * it may have paid is decided. Orders that are disputed because of it alone go on.
  */
 export async function accountForSend(ctx: Context, coin: Coin, tx: string): Promise<Explained> {
-  const send = (await ctx.payouts.listUnexplained(coin)).find((one) => one.tx === tx)
+  const send = (await ctx.transfers.listUnexplained(coin)).find((one) => one.tx === tx)
   if (send === undefined || (await ctx.journal.reconciliations.last(coin)) === undefined)
     return { kind: 'unknown' }
   const { payouts, orderIds } = await listUndecided(ctx, send)

@@ -57,7 +57,7 @@ async function recordAt(ctx: Context, invoice: InvoiceRecord, found: SeenPayment
   if (found.isConfirmed && (await takeReversal(ctx, payment, 'restored')) === 'taken')
     ctx.log.warn({ payment_id: payment._id, coin: payment.coin }, 'a payment taken back is there again')
   if (payment.confirmations !== found.confirmations || payment.height !== found.height)
-    await ctx.invoices.noteConfirmations(payment._id, found.confirmations, found.height)
+    await ctx.arrivals.noteConfirmations(payment._id, found.confirmations, found.height)
   if (payment.state !== 'settled' && found.isConfirmed)
     await settlePayment(ctx, payment, found.confirmations, by)
 }
@@ -76,7 +76,7 @@ export async function noteShown(ctx: Context, arrival: ArrivalRecord): Promise<v
  */
 async function findOrStorePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: Reporter) {
   const { coin, tx, addressIndex } = found
-  const known = await ctx.invoices.findArrival(coin, tx, addressIndex)
+  const known = await ctx.arrivals.find(coin, tx, addressIndex)
   if (known !== undefined) return isPayment(known) ? known : undefined
   const [rate, record] = await Promise.all([readFreshRate(ctx, coin), ctx.coins.findCoin(coin)])
   const roundAt = record?.round_at ?? 0
@@ -87,7 +87,7 @@ async function findOrStorePayment(ctx: Context, invoice: InvoiceRecord, found: S
       const current = await ctx.invoices.markHasPayments(invoice._id, session, tells)
       if (current === undefined) throw rolledBack(`invoice ${invoice._id}`)
       const payment = newPayment(current, found, { ids, by, roundAt, rate: rate?.usd }, nowSeconds(ctx))
-      await ctx.invoices.insertArrival(payment, session)
+      await ctx.arrivals.insert(payment, session)
       if (holdsOpen(payment)) await purposeOf(ctx, payment).noted?.(ctx, payment, session)
       return payment
     })
@@ -96,7 +96,7 @@ async function findOrStorePayment(ctx: Context, invoice: InvoiceRecord, found: S
     return noted
   } catch (error) {
     if (!isDuplicateKey(error)) throw error
-    const other = await ctx.invoices.findArrival(coin, tx, addressIndex)
+    const other = await ctx.arrivals.find(coin, tx, addressIndex)
     // The record that was in the way has been rolled back by an election.
     if (other === undefined) throw unavailable(error)
     return isPayment(other) ? other : undefined
@@ -156,7 +156,7 @@ type Found = Pick<SeenPayment, 'coin' | 'tx' | 'addressIndex' | 'amountRaw'>
  */
 export async function recordArrival(ctx: Context, found: SeenPayment): Promise<string | undefined> {
   await recordPayment(ctx, found)
-  const known = await ctx.invoices.findArrival(found.coin, found.tx, found.addressIndex)
+  const known = await ctx.arrivals.find(found.coin, found.tx, found.addressIndex)
   return known?._id ?? recordUnassigned(ctx, found)
 }
 
@@ -168,18 +168,18 @@ export function recordUnassigned(ctx: Context, found: Found): Promise<string | u
   const { coin, tx, addressIndex, amountRaw } = found
   const ids = { _id: newId('payment'), salt: newSalt() }
   return ctx.database.transaction(async (session) => {
-    const known = await ctx.invoices.findArrival(coin, tx, addressIndex, session)
+    const known = await ctx.arrivals.find(coin, tx, addressIndex, session)
     if (known !== undefined) return known._id
     if (await isOurs(ctx, found, session)) return undefined
     const at = nowSeconds(ctx)
-    const onWord = await ctx.invoices.findOnWord(coin, tx, amountRaw, session)
+    const onWord = await ctx.arrivals.findOnWord(coin, tx, amountRaw, session)
     if (onWord !== undefined) {
       await storeArrivalStep(ctx, onWord, requireUpdate(onWord, { step: 'shown', addressIndex }, at), session)
       return onWord._id
     }
     const place = { coin, tx, address_index: addressIndex, amount_raw: String(amountRaw) }
     const arrival: ArrivalRecord = { ...ids, ...newArrival({ ...place, came_to: 'unassigned' }, at) }
-    await ctx.invoices.insertArrival(arrival, session)
+    await ctx.arrivals.insert(arrival, session)
     await ctx.journal.write(arrivalLine(arrival, 'arrived', at), session)
     return arrival._id
   })
@@ -188,5 +188,5 @@ export function recordUnassigned(ctx: Context, found: Found): Promise<string | u
 /** Whether it was sent by a transaction of ours. A wallet with one balance leaves such sends out by itself. */
 async function isOurs(ctx: Context, { coin, tx }: Found, session: Session): Promise<boolean> {
   if (!COIN_FACTS[coin].paysOneAddress) return false
-  return (await ctx.payouts.listTransfersByTx(coin, [tx], session)).length > 0
+  return (await ctx.transfers.listByTx(coin, [tx], session)).length > 0
 }

@@ -60,7 +60,7 @@ async function recordSighting(ctx: Context, coin: Coin, sighting: Sighting): Pro
       for (const payment of sighting.payments) await recordLoss(ctx, payment)
       return NO_TROUBLES
     case 'missing':
-      await ctx.invoices.noteMissing(sighting.paymentIds, sighting.since)
+      await ctx.arrivals.noteMissing(sighting.paymentIds, sighting.since)
       return NO_TROUBLES
     case 'forgotten':
       await noteForgotten(ctx, coin, sighting)
@@ -95,14 +95,14 @@ async function noteForgotten(
   { scanned, holding }: Extract<Sighting, { kind: 'forgotten' }>,
 ): Promise<void> {
   for (const found of holding) {
-    await ctx.coins.noteUnassigned(coin, found)
+    await ctx.addresses.noteUnassigned(coin, found)
     ctx.log.error(
       { address: found.address },
       'money came to an address of ours that no invoice on record has',
     )
   }
   const later = unixSeconds(ctx.database.now() + LAPSED_LOOK_EVERY_MS)
-  await ctx.coins.postponeForgotten(scanned, nowSeconds(ctx), later)
+  await ctx.addresses.postponeForgotten(scanned, nowSeconds(ctx), later)
 }
 
 /** Each waits for the database most of the time. */

@@ -25,7 +25,7 @@ export async function settlePayment(
   const { _id: paymentId, agent_id: agentId } = payment
   const settle = () =>
     ctx.database.transaction(async (session) => {
-      const noted = await ctx.invoices.findPaymentById(paymentId, session)
+      const noted = await ctx.arrivals.findPayment(paymentId, session)
       if (noted === undefined) throw rolledBack(`payment ${paymentId}`)
       const invoice = await ctx.invoices.find(noted.invoice_id, session)
       if (invoice === undefined) throw new Error(`payment ${paymentId} has no invoice`)
@@ -81,7 +81,7 @@ const WAITING_BATCH = 500
 /** Settles confirmed late payments whose invoice has expired; without a fresh rate, those that need none. */
 export async function settleWaiting(ctx: Context, coin: Coin): Promise<void> {
   const hasRate = (await readFreshRate(ctx, coin)) !== undefined
-  const waiting = await ctx.invoices.listWaitingForRate(coin, hasRate, nowSeconds(ctx), WAITING_BATCH)
+  const waiting = await ctx.arrivals.listWaitingForRate(coin, hasRate, nowSeconds(ctx), WAITING_BATCH)
   for (const payment of waiting) {
     try {
       const settle = () => settlePayment(ctx, payment, payment.confirmations, payment.by)

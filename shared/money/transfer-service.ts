@@ -51,7 +51,7 @@ export async function storeTransfers(
   const addresses = new Map(listed.map(({ _id, address }) => [_id, address]))
   await ctx.database.transaction(async (session) => {
     await requireConfirmedBelow(ctx, transfers, session)
-    await ctx.payouts.insertTransfers(transfers, session)
+    await ctx.transfers.insert(transfers, session)
     for (const transfer of transfers)
       for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session)) {
         if (addresses.has(payout._id) && addresses.get(payout._id) !== payout.address)
@@ -75,7 +75,7 @@ function logTransfer(log: Log, transfer: TransferRecord, state: TransferState): 
  */
 async function requireConfirmedBelow(ctx: Context, [first]: readonly TransferRecord[], session: Session) {
   if (first?.account_index === undefined || first.previous === undefined) return
-  const before = await ctx.payouts.noteSuccessor(first.coin, first.previous, first.tx, session)
+  const before = await ctx.transfers.noteSuccessor(first.coin, first.previous, first.tx, session)
   if (before !== undefined && before.state !== 'confirmed')
     throw new Overtaken(`transfer ${first._id} is built on ${before.tx}, which is ${before.state}`)
 }
@@ -109,7 +109,7 @@ export async function moveTransfers(
   if (transfers.length === 0) return 0
   const moved = await ctx.database.transaction(async (session) => {
     const ids = transfers.map(({ _id }) => _id)
-    const stored = new Map((await ctx.payouts.findTransfers(ids, session)).map((one) => [one._id, one]))
+    const stored = new Map((await ctx.transfers.findMany(ids, session)).map((one) => [one._id, one]))
     const changed: TransferRecord[] = []
     for (const transfer of transfers) {
       const before = stored.get(transfer._id)
@@ -147,7 +147,7 @@ async function storeTransferStep(
   session: Session,
 ) {
   const decision = decideTransfer(transfer, step, nowSeconds(ctx), details)
-  if (decision.kind === 'moves') await ctx.payouts.moveTransfer(transfer._id, decision, session)
+  if (decision.kind === 'moves') await ctx.transfers.move(transfer._id, decision, session)
   return decision
 }
 
@@ -161,9 +161,9 @@ async function storeTransferStep(
 export function replaceTransfer(ctx: Context, transfer: TransferRecord, reason: string): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
     const { _id, account_index: index, tx } = transfer
-    const next = index === undefined ? undefined : await ctx.payouts.findSuccessor(index, tx, session)
+    const next = index === undefined ? undefined : await ctx.transfers.findSuccessor(index, tx, session)
     if (next !== undefined) return false
-    const before = await ctx.payouts.findTransfer(_id, session)
+    const before = await ctx.transfers.find(_id, session)
     if (before === undefined) return false
     if ((await storeTransferStep(ctx, before, 'replaced', { reason }, session)).kind === 'stays') return false
     await followTransfer(ctx, before, 'replaced', session)
@@ -223,13 +223,13 @@ async function bookTransfer(
   await ctx.journal.write(transferLines(transfer, own, at, step), session)
   const { kind, account_index: index, payment_ids: arrived } = transfer
   if (kind === 'receive' && index === TREASURY_INDEX && arrived.length > 0)
-    await ctx.invoices.setSwept(arrived, at, session)
+    await ctx.arrivals.setSwept(arrived, at, session)
 }
 
 /** Stores and books transfers that only the chain knew. @throws a duplicate-key error if one is on record */
 export async function adoptTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
   await ctx.database.transaction(async (session) => {
-    await ctx.payouts.insertTransfers(transfers, session)
+    await ctx.transfers.insert(transfers, session)
     for (const transfer of transfers) {
       await bookTransfer(ctx, transfer, { own: [], others: [] }, session)
       await forgetOwnMoney(ctx, transfer, session)
@@ -241,7 +241,7 @@ export async function adoptTransfers(ctx: Context, transfers: readonly TransferR
 async function forgetOwnMoney(ctx: Context, { coin, tx }: TransferRecord, session: Session): Promise<void> {
   if (!COIN_FACTS[coin].paysOneAddress) return
   const at = nowSeconds(ctx)
-  for (const arrival of await ctx.invoices.listUnclaimed(tx, session)) {
+  for (const arrival of await ctx.arrivals.listUnclaimed(tx, session)) {
     const update = decideArrival(arrival, { step: 'own' }, at)
     if (update.kind === 'moves') await storeArrivalStep(ctx, arrival, update, session)
   }
@@ -266,7 +266,7 @@ async function unbookTransfer(ctx: Context, transfer: TransferRecord, session: S
 export async function noteRefusal(ctx: Context, transfer: TransferRecord, reason: string): Promise<void> {
   const at = nowSeconds(ctx)
   const refused = countRefusal(transfer, reason, at)
-  await ctx.payouts.setRefused(transfer._id, refused)
+  await ctx.transfers.setRefused(transfer._id, refused)
   const { _id: transfer_id, tx, payout_ids } = transfer
   const about = { transfer_id, tx, payout_ids, reason, refusals: refused.count }
   if (!isRefusedForLong({ refused }, at))
@@ -287,7 +287,7 @@ export function reinstateTransfer(
   place?: TransferStepDetails['place'],
 ) {
   return ctx.database.transaction(async (session) => {
-    const before = await ctx.payouts.findTransfer(transfer._id, session)
+    const before = await ctx.transfers.find(transfer._id, session)
     if (before === undefined) return false
     const details = { reason: 'it is in the chain after all', place }
     if ((await storeTransferStep(ctx, before, 'reinstated', details, session)).kind === 'stays') return false
@@ -309,7 +309,7 @@ export function reinstateTransfer(
  * @returns false if it needs no explanation, or the coin was never reconciled to the end
  */
 export async function explainTransfer(ctx: Context, coin: Coin, tx: string): Promise<boolean> {
-  const transfer = await ctx.payouts.findTransferByTx(coin, tx)
+  const transfer = await ctx.transfers.findByTx(coin, tx)
   const reconciliation = await ctx.journal.reconciliations.last(coin)
   if (transfer === undefined || reconciliation === undefined) return false
   const { _id } = reconciliation
@@ -317,7 +317,7 @@ export async function explainTransfer(ctx: Context, coin: Coin, tx: string): Pro
   const source = `${_id}/explained/${transfer._id}`
   const entry: PendingEntry = { source, at: nowSeconds(ctx), kind: 'reconcile', data }
   return ctx.database.transaction(async (session) => {
-    if (!(await ctx.payouts.setExplained(coin, tx, session))) return false
+    if (!(await ctx.transfers.setExplained(coin, tx, session))) return false
     await ctx.journal.reconciliations.addEntry(_id, entry, session)
     return true
   })

@@ -54,7 +54,7 @@ export function giveUnassigned(ctx: Context, word: string, invoiceId: string): P
 
 /** Finds the money that `word` names, in the transaction. @throws Refusal `no_such_record`, `wrong_state` */
 async function requireUnclaimed(ctx: Context, word: string, session: Session): Promise<ArrivalRecord> {
-  const [arrival, ...others] = await ctx.invoices.listUnclaimed(word, session)
+  const [arrival, ...others] = await ctx.arrivals.listUnclaimed(word, session)
   if (arrival === undefined)
     throw new Refusal('no_such_record', 'Nothing that belongs to nobody came by this; "unassigned" lists it.')
   if (others.length > 0)
@@ -68,7 +68,7 @@ async function requireUnclaimed(ctx: Context, word: string, session: Session): P
 /** Checks that a transaction which pays one address alone isn't counted already, as by hand. @throws Refusal */
 async function requireNotCounted(ctx: Context, { coin, tx }: ArrivalRecord, session: Session): Promise<void> {
   if (!COIN_FACTS[coin].paysOneAddress) return
-  const payments = (await ctx.invoices.listArrivalsByTx(coin, [tx], session)).filter(isPayment)
+  const payments = (await ctx.arrivals.listByTx(coin, [tx], session)).filter(isPayment)
   const counted = payments.find(({ reversed_at: at }) => at === undefined)
   if (counted !== undefined)
     throw new Refusal(
@@ -136,7 +136,7 @@ export async function returnUnassigned(ctx: Context, word: string, text: string)
  */
 export async function undoReturn(ctx: Context, word: string): Promise<PayoutRecord> {
   return ctx.database.transaction(async (session) => {
-    const [arrival] = await ctx.invoices.listSentBack(word, session)
+    const [arrival] = await ctx.arrivals.listSentBack(word, session)
     const payout = await ctx.payouts.find(arrival?.payout_id ?? '', session)
     if (arrival === undefined || payout === undefined)
       throw new Refusal('no_such_record', 'Nothing that came by this is being sent back.')

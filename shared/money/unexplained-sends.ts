@@ -40,7 +40,7 @@ export async function findSuspects(
   const suspects = new Map<string, UnexplainedSend>()
   if (payouts.length === 0) return suspects
   const sends: UnexplainedSend[] = []
-  for (const send of await ctx.payouts.listUnknownSends(coin))
+  for (const send of await ctx.transfers.listUnknownSends(coin))
     if (send.explained !== true || !(await isPaidUp(ctx, send))) sends.push(send)
   const matched = payouts.filter(({ address }) => sends.some((send) => wentTo(send, address)))
   const orderIds = matched.flatMap(({ order_id: id }) => id ?? [])

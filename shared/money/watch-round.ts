@@ -115,7 +115,7 @@ export async function switchOffIfSilent(ctx: Context, coin: Coin): Promise<void>
   if (await ctx.coins.switchOff(record))
     ctx.log.warn(`${COIN_UNITS[coin].name} is switched off: what is not paid in time expires`)
   const now = nowSeconds(ctx)
-  for (const payment of await ctx.invoices.listUnderWay(coin))
+  for (const payment of await ctx.arrivals.listUnderWay(coin))
     if (payment.waits_for_rate !== true && payment.first_seen_at < now - HELD_SECONDS)
       await recordLoss(ctx, payment)
   await expireInvoices(ctx, coin, now)

@@ -144,7 +144,7 @@ async function checkTreasury(ctx: Context, record: CoinRecord): Promise<Finding 
 
 /** Checks whether money waits for the operator to say whose it is; less than MIN_PAYOUT may wait for ever. */
 async function checkUnassigned(ctx: Context, coin: Coin): Promise<Finding | undefined> {
-  const sumRaw = (await ctx.invoices.sumUnassigned())[coin]
+  const sumRaw = (await ctx.arrivals.sumUnassigned())[coin]
   if (sumRaw < parseAmount(ctx.config.minPayout[coin], coin)) return undefined
   return {
     kind: 'money_unassigned',
@@ -162,8 +162,8 @@ async function checkPayouts(ctx: Context, coin: Coin): Promise<Finding[]> {
   const isAutomatic = ctx.config.payouts === 'automatic'
   const [held, refused, unexplained, { due }] = await Promise.all([
     ctx.payouts.listUnsendable(coin, 'held', nowSeconds(ctx), 200),
-    ctx.payouts.listTransfers(coin, ['held'], 200),
-    ctx.payouts.listUnexplained(coin),
+    ctx.transfers.list(coin, ['held'], 200),
+    ctx.transfers.listUnexplained(coin),
     readSendable(ctx, coin, !isAutomatic),
   ])
   const dueSince = Math.min(...due.map(sendableSince)) // Infinity if none is due

@@ -228,9 +228,9 @@ describe('a payment', () => {
         unspent: '0',
       })
       expect(await stored(unpaid.id)).toMatchObject({ received_raw: '0', credited_days: 0 })
-      expect(
-        (await venue.ctx.invoices.listArrivalsByTx('xno', [tx])).map(({ invoice_id }) => invoice_id),
-      ).toEqual([paid.id])
+      expect((await venue.ctx.arrivals.listByTx('xno', [tx])).map(({ invoice_id }) => invoice_id)).toEqual([
+        paid.id,
+      ])
       expect([Math.round(await daysLeft(payer)), await daysLeft(thief)]).toEqual([2, 0])
     }
     // The node lists it for the thief too, who asks first.
@@ -620,7 +620,7 @@ describe('an order that was paid out', () => {
     await isOwedOnce('confirmed')
 
     // The chain takes the buyer's payment back: the one thing that still disputes it.
-    const [payment] = await venue.ctx.invoices.listPayments(order.id)
+    const [payment] = await venue.ctx.arrivals.listPayments(order.id)
     if (payment === undefined) throw new Error('the order has no payment')
     await recordLoss(venue.ctx, payment)
     const isDisputed = (await refreshOrder(order)).status === 'disputed'
@@ -782,8 +782,11 @@ describe("an address of the venue's own", () => {
   // holds: limits.refund_address
   it('is refused as payout and refund address, at each door, in any state and spelling, and the treasury of any time too', async () => {
     const order = await placeOrder(strangerAddress())
-    const [free] = await venue.ctx.coins.models.addresses.find({ coin: 'xno', state: 'free' }).limit(1).lean()
-    const retired = await venue.ctx.coins.models.addresses
+    const [free] = await venue.ctx.addresses.models.addresses
+      .find({ coin: 'xno', state: 'free' })
+      .limit(1)
+      .lean()
+    const retired = await venue.ctx.addresses.models.addresses
       .findOneAndUpdate({ coin: 'xno', state: 'free' }, { state: 'retired' })
       .lean()
     const [treasury, formerTreasury] = [venue.wallet.treasury.address, strangerAddress()]
@@ -1073,7 +1076,7 @@ describe('what the operator mistypes', () => {
         await sweepNano(venue.ctx)
         await sendNano(venue.ctx)
         expect(arrived(refund)).toBe(2n * XNO)
-        const [payment] = await venue.ctx.invoices.listArrivalsByTx('xno', [tx])
+        const [payment] = await venue.ctx.arrivals.listByTx('xno', [tx])
         expect(await settle('--undo', payment?._id ?? '')).toMatchObject({ error: 'wrong_state' })
       }
       await checkAll()
@@ -1101,7 +1104,7 @@ describe('what the operator mistypes', () => {
       })
       await watchNano(venue.ctx)
       expect(await daysLeft(payer)).toBeCloseTo(3, 2)
-      expect(await venue.ctx.invoices.listPayments(invoice.id)).toMatchObject([
+      expect(await venue.ctx.arrivals.listPayments(invoice.id)).toMatchObject([
         { tx, state: 'settled', shown_at: expect.any(Number) as number },
       ])
       await checkAll()
@@ -1387,10 +1390,10 @@ describe('a source of rates that lies', () => {
       ] as [string, string, string][]) {
         await rates.deleteMany({})
         const before = await countStored(venue.ctx.database.connection)
-        const free = await venue.ctx.coins.countFree('xno')
+        const free = await venue.ctx.addresses.countFree('xno')
         expect([quotes, await refresh(...quotes), ...(await ask())]).toEqual([quotes, false, ...none])
         expect(await countStored(venue.ctx.database.connection)).toEqual(before)
-        expect(await venue.ctx.coins.countFree('xno')).toEqual(free)
+        expect(await venue.ctx.addresses.countFree('xno')).toEqual(free)
       }
       // The rate before goes on for its quarter of an hour, and no longer.
       await setRate(venue.ctx, 'xno', '1')
@@ -1418,7 +1421,7 @@ describe('a node that lies', () => {
       await watchNano(venue.ctx)
       await checkNanoInvoice(venue.ctx, lied.id)
       expect(await stored(lied.id)).toEqual(before)
-      expect(await venue.ctx.invoices.listPayments(lied.id)).toEqual([])
+      expect(await venue.ctx.arrivals.listPayments(lied.id)).toEqual([])
       expect(await daysLeft(agent)).toBe(0)
       expect(venue.logged().slice(from)).toContain(reason)
     }
@@ -1505,7 +1508,7 @@ describe('a node that lies', () => {
     await checkNanoInvoice(venue.ctx, lied.id)
     const { has_payments: hasPayments, tells: _tells, ...held } = await stored(lied.id)
     expect([hasPayments, held]).toEqual([true, { ...before, version: before.version + 1 }])
-    expect(await venue.ctx.invoices.listPayments(lied.id)).toMatchObject([
+    expect(await venue.ctx.arrivals.listPayments(lied.id)).toMatchObject([
       { tx: unconfirmed.toLowerCase(), state: 'seen', confirmations: 0 },
     ])
     expect(await daysLeft(agent)).toBe(0)
@@ -1517,7 +1520,7 @@ describe('a node that lies', () => {
     await setRate(venue.ctx, 'xno', '1')
     await watchNano(venue.ctx)
     expect(await stored(lied.id)).toMatchObject({ received_raw: String(DAY_RAW / 100n), credited_days: 0 })
-    expect((await venue.ctx.invoices.listPayments(lied.id)).map(({ state }) => state).sort()).toEqual([
+    expect((await venue.ctx.arrivals.listPayments(lied.id)).map(({ state }) => state).sort()).toEqual([
       'gone',
       'settled',
     ])

@@ -241,7 +241,7 @@ describe('the pool of addresses', () => {
       // It waits for 2 s: only where this process was held up for half of that it may have waited in vain.
       expect(status).toBe(503)
       expect(tookMs).toBeGreaterThan(ADDRESS_WAIT_MS / 2)
-      await own.ctx.coins.takeAddress('xno')
+      await own.ctx.addresses.take('xno')
     }
     await own.stop()
   })

@@ -221,7 +221,7 @@ describe('GET /market/solvency', () => {
       if (account === 'operator') await keepUnassigned(ctx, arrival.tx)
       await giveUnassigned(ctx, arrival.tx, order.invoiceId)
       expect((await ctx.orders.find(order.id))?.status).toBe('paid')
-      expect(await ctx.invoices.findArrival('xno', arrival.tx, 0)).toMatchObject({
+      expect(await ctx.arrivals.find('xno', arrival.tx, 0)).toMatchObject({
         came_to: account,
         invoice_id: order.invoiceId,
       })
@@ -242,8 +242,8 @@ describe('GET /market/solvency', () => {
     const { nano_accounts: accounts } = await solvency()
     expect(accounts[0]).toEqual({ address: OTHER_NANO_ADDRESS, kind: 'treasury', expected_raw: '7' })
     expect(accounts).toContainEqual({ address, kind: 'invoice', expected_raw: String(order.amountRaw) })
-    const payments = await market.ctx.invoices.listPayments(order.invoiceId)
-    await market.ctx.invoices.setSwept(
+    const payments = await market.ctx.arrivals.listPayments(order.invoiceId)
+    await market.ctx.arrivals.setSwept(
       payments.map(({ _id }) => _id),
       unixSeconds(market.ctx.now()),
     )
@@ -251,7 +251,7 @@ describe('GET /market/solvency', () => {
   })
 
   it('says that accounts are left out where there are more payments than it reads', async () => {
-    const { payments } = market.ctx.invoices.models
+    const { payments } = market.ctx.arrivals.models
     const unswept = await payments.countDocuments({ coin: 'xno', state: 'settled', swept_at: null })
     const fill = async (from: number, to: number) => {
       const records = Array.from({ length: to - from }, (_, i) => ({

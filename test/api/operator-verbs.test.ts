@@ -924,7 +924,7 @@ describe('npm run operator', () => {
     const orderId = (await ctx.payouts.find(payout))?.order_id ?? ''
     const order = await ctx.orders.find(orderId)
     const invoice = await ctx.invoices.models.invoices.findOne({ order_id: orderId }).lean()
-    const payment = await ctx.invoices.models.payments.findOne({ order_id: orderId }).lean()
+    const payment = await ctx.arrivals.models.payments.findOne({ order_id: orderId }).lean()
     const job = await ctx.queues.get('order-deadlines').add('order-deadlines', { due_at: 1, about: orderId })
     const words = [payout, orderId, invoice?.address ?? '', payment?.tx ?? '', job.id ?? '']
     for (const word of words.slice(0, 4)) {
@@ -943,7 +943,7 @@ describe('npm run operator', () => {
       .logged()
       .split('\n')
       .filter((line) => line.includes(invoice?._id ?? 'none'))
-    const payments = await ctx.invoices.models.payments.find({ order_id: orderId }).lean()
+    const payments = await ctx.arrivals.models.payments.find({ order_id: orderId }).lean()
     const logged = (money: string, field: string) => {
       const lines = said.filter((line) => line.includes(`"money":"${money}"`))
       return [...new Set(lines.map((line) => (JSON.parse(line) as Record<string, unknown>)[field]))]

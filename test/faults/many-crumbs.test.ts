@@ -25,7 +25,8 @@ const enter = (lines: readonly JournalLine[]): Promise<void> =>
 
 /** As if so many crumbs had been paid; the last of them really was. */
 async function payCrumbs(invoiceId: string): Promise<void> {
-  const { payments, invoices } = market.ctx.invoices.models
+  const { invoices } = market.ctx.invoices.models
+  const { payments } = market.ctx.arrivals.models
   await pay(market.ctx, invoiceId, { amount: CRUMB })
   const [one] = await payments.find({ invoice_id: invoiceId }).lean<PaymentRecord[]>()
   if (one === undefined) throw new Error('it was not paid')

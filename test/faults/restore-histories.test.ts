@@ -12,7 +12,7 @@ import { readConfig } from '../../shared/platform/config.ts'
 import { nowSeconds } from '../../shared/platform/time.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { closeContext, openContext, type Context } from '../../shared/context.ts'
-import { newAddressGiver } from '../../shared/money/coin-store.ts'
+import { newAddressGiver } from '../../shared/money/address-store.ts'
 import { fillStocks } from '../../shared/money/address-pool.ts'
 import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
 import { markPaidByHand, oweAgain } from '../../shared/money/payout-service.ts'
@@ -122,7 +122,7 @@ async function play(seed: number): Promise<void> {
   const work = async () => {
     await setRate(venue.ctx, 'xno', '1')
     await watchNano(venue.ctx)
-    await fillStocks(venue.ctx, nanoDriver(venue.ctx), api.coins.stock('xno'))
+    await fillStocks(venue.ctx, nanoDriver(venue.ctx), api.addresses.stock('xno'))
     await sweepNano(venue.ctx)
     await sendNano(venue.ctx)
   }
@@ -141,7 +141,7 @@ async function play(seed: number): Promise<void> {
       await work()
       const coin = await venue.ctx.coins.findCoin('xno')
       if (coin?.halted !== undefined) await reconcileNano(venue.ctx)
-      const sends = await venue.ctx.payouts.listUnexplained('xno')
+      const sends = await venue.ctx.transfers.listUnexplained('xno')
       const undecided = await Promise.all(
         sends.map(async (send) => ({ tx: send.tx, ...(await listUndecided(venue.ctx, send)) })),
       )
@@ -175,7 +175,7 @@ async function play(seed: number): Promise<void> {
     if (payout === undefined || deal === undefined) return
     const address = payout.address ?? ''
     if (arrived(address) === 0n) return void (await oweAgain(venue.ctx, id))
-    const sends = await venue.ctx.payouts.listUnknownSends('xno')
+    const sends = await venue.ctx.transfers.listUnknownSends('xno')
     const send = sends.find(({ unexplained_to: to }) => to.includes(address))
     if (send === undefined) return
     await isTaken(markPaidByHand(venue.ctx, id, send.tx, { sentRaw: BigInt(send.amount_raw) }))

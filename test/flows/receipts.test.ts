@@ -198,7 +198,7 @@ async function reconcile(): Promise<void> {
     changed_at: at,
     unexplained_to: ['somewhere'],
   }
-  await ctx.database.transaction((session) => ctx.payouts.insertTransfers([transfer], session))
+  await ctx.database.transaction((session) => ctx.transfers.insert([transfer], session))
   expect(await explainTransfer(ctx, 'xno', tx)).toBe(true)
 }
 

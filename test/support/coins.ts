@@ -62,7 +62,7 @@ export async function ageRate(ctx: Context, coin: Coin, ms: number): Promise<voi
 }
 
 export async function addAddresses(ctx: Context, coin: Coin, count: number): Promise<void> {
-  const from = (await ctx.coins.highestIndex(coin)) + 1
+  const from = (await ctx.addresses.highestIndex(coin)) + 1
   const records = Array.from({ length: count }, (_, place) => {
     const index = from + place
     return {
@@ -71,10 +71,10 @@ export async function addAddresses(ctx: Context, coin: Coin, count: number): Pro
       index,
       address: addressOf(`${ctx.database.connection.name} ${coin} ${index}`, coin),
       state: 'free' as const,
-      holder: ctx.coins.stock(coin).holder,
+      holder: ctx.addresses.stock(coin).holder,
     }
   })
-  if (count > 0) await ctx.coins.addAddresses(records)
+  if (count > 0) await ctx.addresses.add(records)
 }
 
 /** Text of an address's length; nobody has its key. */

@@ -324,7 +324,7 @@ function payCommand(
 }
 
 async function realPayment({ ctx }: RealMarket, payment: ModelPayment): Promise<PaymentRecord> {
-  const found = await ctx.invoices.models.payments.findOne({ tx: payment.tx }).lean<PaymentRecord>()
+  const found = await ctx.arrivals.models.payments.findOne({ tx: payment.tx }).lean<PaymentRecord>()
   if (found === null) throw new Error(`there is no payment ${payment.tx}`)
   return found
 }

@@ -199,7 +199,7 @@ export async function openMarket(service: TestService): Promise<TestMarket> {
       ] as OrderJson
     },
     async lose(tx) {
-      const payment = await ctx.invoices.models.payments.findOne({ tx }).lean<PaymentRecord>()
+      const payment = await ctx.arrivals.models.payments.findOne({ tx }).lean<PaymentRecord>()
       if (payment === null) throw new Error(`there is no payment ${tx}`)
       await recordLoss(ctx, payment)
     },
@@ -225,7 +225,7 @@ export async function vouch(ctx: Context, untilMs: number): Promise<void> {
 
 /** The payment is found again, confirmed. */
 export async function confirm(ctx: Context, order: PlacedOrder, tx: string): Promise<void> {
-  const payment = await ctx.invoices.models.payments.findOne({ tx }).lean<PaymentRecord>()
+  const payment = await ctx.arrivals.models.payments.findOne({ tx }).lean<PaymentRecord>()
   const invoice = await ctx.invoices.find(order.invoiceId)
   if (payment === null || invoice === undefined) throw new Error(`there is no payment ${tx}`)
   await recordPayment(

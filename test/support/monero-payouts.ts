@@ -63,7 +63,7 @@ export function moneroPayouts(venueOf: () => MoneroVenue): MoneroPayouts {
     stateOf: async ({ _id }) => (await venueOf().payout(_id)).state,
     transferOf: async ({ _id }) =>
       (await venueOf()
-        .ctx.payouts.models.transfers.findOne({ payout_ids: _id })
+        .ctx.transfers.models.transfers.findOne({ payout_ids: _id })
         .sort({ _id: -1 })
         .lean<TransferRecord>()) ?? expect.fail(`no transfer carries ${_id}`),
     withWallet,

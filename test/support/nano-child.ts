@@ -22,7 +22,7 @@ await opened.database.whenReady()
 const ctx = {
   ...opened,
   database: watched(opened.database, 'transaction'),
-  invoices: watched(opened.invoices, 'setSwept'),
+  arrivals: watched(opened.arrivals, 'setSwept'),
   nano: { ...opened.nano, rpc: watched(watched(opened.nano.rpc, 'process'), 'generateWork') },
 }
 for (let round = 0; round < Number(ROUNDS); round++) {

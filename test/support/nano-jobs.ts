@@ -11,7 +11,7 @@ export const watchNano = (ctx: NanoContext): Promise<void> => watchCoin(ctx, nan
 export const checkNanoInvoice = (ctx: NanoContext, invoiceId: string): Promise<void> =>
   checkInvoiceAddress(ctx, nanoDriver(ctx), invoiceId)
 export const fillNanoPool = (ctx: NanoContext, watch?: WatchStep): Promise<void> =>
-  fillStocks(ctx, nanoDriver(ctx), ctx.coins.stock('xno'), watch)
+  fillStocks(ctx, nanoDriver(ctx), ctx.addresses.stock('xno'), watch)
 export const sendNano = (ctx: NanoContext): Promise<void> => payoutRound(ctx, nanoDriver(ctx))
 export const sweepNano = (ctx: NanoContext): Promise<void> => sweepRound(ctx, nanoDriver(ctx))
 /** The operator names the treasury of this wallet. */

@@ -65,7 +65,7 @@ describe('the books and the chain', () => {
     expect(await gap()).toBe('0')
     await venue.owe(XNO, strangerAddress())
     await sendNano(venue.ctx)
-    const { transfers } = venue.ctx.payouts.models
+    const { transfers } = venue.ctx.transfers.models
     const sent = await transfers.findOne({ kind: 'payout' }).lean()
     expect(sent?.state).toBe('confirmed')
     // As it is after a death between the block and the record of it.
@@ -188,9 +188,9 @@ describe('the books and the chain', () => {
       const invoice = await venue.invoice(1)
       venue.pay(invoice, DAY_RAW)
       await round()
-      const { payouts, journal } = venue.ctx
-      await payouts.models.transfers.deleteMany({})
-      await venue.ctx.invoices.models.payments.updateMany({}, { $unset: { swept_at: 1 } })
+      const { transfers, journal } = venue.ctx
+      await transfers.models.transfers.deleteMany({})
+      await venue.ctx.arrivals.models.payments.updateMany({}, { $unset: { swept_at: 1 } })
       expect((await journal.list({}, 10)).length).toBeGreaterThan(0)
       await reconcileNano(venue.ctx)
       expect((await balances()).get('operator') ?? 0n).toBe(0n)

@@ -128,7 +128,7 @@ describe('of a coin the operator is told', () => {
       state: 'confirmed',
       unexplained_to: ['8nobody'],
     })
-    await ctx.payouts.models.transfers.insertMany([refused, unknown])
+    await ctx.transfers.models.transfers.insertMany([refused, unknown])
     await ctx.payouts.models.payouts.updateOne({ _id: held._id }, { $set: { held_by: unknown._id } })
     expect((await findingsOf(coinFindings)).get('payout_due')).toBeUndefined()
     const found = await findingsOf(coinFindings, later(HOUR_MS + 10 * SECOND_MS))

@@ -112,12 +112,12 @@ describe('of two hosts with one seed', () => {
       await whenIs(venue.ctx, second, 'waiting')
       const before = await venue.owe(XNO, strangerAddress())
       await whenPaid(before._id)
-      const highest = await venue.ctx.coins.highestIndex('xno')
+      const highest = await venue.ctx.addresses.highestIndex('xno')
       // Several rounds of both.
       for (let round = 0; round < 3; round++) await whenPaid((await venue.owe(XNO, strangerAddress()))._id)
       // On a machine that is held up for seconds the lease may change hands: each time addresses are left out once, and said once.
       const losses = countOf(first, 'no more') + countOf(second, 'no more')
-      expect(await venue.ctx.coins.highestIndex('xno')).toBeLessThanOrEqual(highest + losses * 1_000)
+      expect(await venue.ctx.addresses.highestIndex('xno')).toBeLessThanOrEqual(highest + losses * 1_000)
       expect(countOf(second, 'this one waits, and takes over')).toBe(1 + countOf(second, 'no more'))
       expect((await operator('status', '--wait', '20')).answer['keys']).toContainEqual(
         expect.objectContaining({ key: 'xno wallet', state: 'waiting' }),

@@ -533,7 +533,7 @@ describe('a payout', () => {
     const second = { ...transfer(await payoutsOf(other)), previous: first.previous ?? '' }
     expect([await storeOrDrop(ctx, [first]), await storeOrDrop(ctx, [second])]).toEqual([true, false])
     expect(await payoutsOf(other)).toMatchObject([{ state: 'owed' }])
-    expect(await ctx.payouts.findTransfer(second._id)).toBeUndefined()
+    expect(await ctx.transfers.find(second._id)).toBeUndefined()
     await moveTransfer(ctx, first, 'taken')
     await moveTransfer(ctx, first, 'confirmed')
   })
@@ -541,7 +541,7 @@ describe('a payout', () => {
   it('by hand is refused while it is frozen or under way', async () => {
     const order = await released()
     const [payout] = await payoutsOf(order)
-    const paymentTx = (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
+    const paymentTx = (await market.ctx.arrivals.listPayments(order.invoiceId))[0]?.tx ?? ''
     await market.lose(paymentTx)
     expect(await markPaidByHand(market.ctx, payout?._id ?? '', newTx())).toBe(false)
     await expect(storeTransfers(market.ctx, [transfer([...(await payoutsOf(order))])])).rejects.toThrow(
@@ -559,7 +559,7 @@ describe('a payout', () => {
     const order = await released()
     const sent = transfer(await payoutsOf(order))
     await storeTransfers(market.ctx, [sent])
-    await market.lose((await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? '')
+    await market.lose((await market.ctx.arrivals.listPayments(order.invoiceId))[0]?.tx ?? '')
     expect(await sumsOf(order)).toEqual({ 'seller signed': percent(order, 80) })
     await moveTransfer(market.ctx, sent, 'replaced')
     expect(await sumsOf(order)).toEqual({ 'seller frozen owed': percent(order, 80) })
@@ -572,7 +572,7 @@ describe('a payout', () => {
       const order = await released()
       const [payout] = await payoutsOf(order)
       const id = payout?._id ?? ''
-      const paymentTx = (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
+      const paymentTx = (await market.ctx.arrivals.listPayments(order.invoiceId))[0]?.tx ?? ''
       expect(await holdPayouts(market.ctx, [id], 'test')).toEqual([id])
       const { payouts } = market.ctx
       let tries = 0
@@ -596,7 +596,7 @@ describe('a payout', () => {
       const sent = transfer(await payoutsOf(order))
       await storeTransfers(market.ctx, [sent])
       await moveTransfer(market.ctx, sent, 'taken')
-      await market.lose((await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? '')
+      await market.lose((await market.ctx.arrivals.listPayments(order.invoiceId))[0]?.tx ?? '')
       const { ctx, tries } = beforeFirstChange(() => moveTransfer(market.ctx, sent, 'confirmed'))
       await decideDispute(ctx, order.id, 'release')
       expect(tries()).toBeGreaterThan(1)
@@ -612,7 +612,7 @@ describe('a payout', () => {
     const order = await released()
     const [payout] = await payoutsOf(order)
     const id = payout?._id ?? ''
-    const paymentTx = (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
+    const paymentTx = (await market.ctx.arrivals.listPayments(order.invoiceId))[0]?.tx ?? ''
     // It was sendable when the walk over them found it.
     await market.lose(paymentTx)
     expect(await holdPayouts(market.ctx, [id], 'test')).toEqual([])
@@ -635,7 +635,7 @@ describe('the operator decides', () => {
     return order
   }
   const firstTx = async (order: PlacedOrder) =>
-    (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
+    (await market.ctx.arrivals.listPayments(order.invoiceId))[0]?.tx ?? ''
 
   // holds: limits.disputes, rules.market.steps.dispute_refunded, rules.market.steps.dispute_released
   it('a dispute for the seller or for the buyer, once, and in no other state', async () => {

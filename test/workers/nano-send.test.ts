@@ -15,7 +15,7 @@ let venue: NanoVenue
 useNanoVenue((opened) => (venue = opened))
 
 const transfers = () =>
-  venue.ctx.payouts.models.transfers.find({ kind: 'payout' }).sort({ _id: 1 }).lean<TransferRecord[]>()
+  venue.ctx.transfers.models.transfers.find({ kind: 'payout' }).sort({ _id: 1 }).lean<TransferRecord[]>()
 const states = async (...payouts: PayoutRecord[]) =>
   Promise.all(payouts.map(async ({ _id }) => (await venue.payout(_id)).state))
 const coin = () => venue.ctx.coins.findCoin('xno')
@@ -95,7 +95,7 @@ describe('payouts', () => {
         lines
           .filter((line) => line[field] === id || (Array.isArray(line[field]) && line[field].includes(id)))
           .map(({ money, kind, state, step }) => [money, kind, state, step].filter(Boolean).join(' '))
-      const [payment] = await venue.ctx.invoices.models.payments.find({ invoice_id: invoice._id }).lean()
+      const [payment] = await venue.ctx.arrivals.models.payments.find({ invoice_id: invoice._id }).lean()
       expect(about('invoice_id', invoice._id)).toEqual(
         expect.arrayContaining(['invoice', 'payment seen', `payment ${payment?._id}/payment`]),
       )
@@ -125,7 +125,7 @@ describe('payouts', () => {
     for (let count = 0; count < 3; count++) venue.pay(venue.wallet.treasury, XNO)
     await sweepNano(venue.ctx)
     expect(await states(owed)).toEqual(['confirmed'])
-    const all = await venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
+    const all = await venue.ctx.transfers.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
     expect(all.map(({ kind }) => kind)).toEqual(['receive', 'payout', 'receive', 'receive', 'receive'])
   })
 

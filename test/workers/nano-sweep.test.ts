@@ -21,8 +21,8 @@ let venue: NanoVenue
 useNanoVenue((opened) => (venue = opened))
 
 const transfers = (): Promise<TransferRecord[]> =>
-  venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
-const unswept = () => venue.ctx.invoices.listUnswept('xno', '', 100)
+  venue.ctx.transfers.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
+const unswept = () => venue.ctx.arrivals.listUnswept('xno', '', 100)
 const halted = async () => (await venue.ctx.coins.findCoin('xno'))?.halted
 const treasury = () => venue.holds(venue.wallet.treasury.address)
 const paid = async (amountRaw: bigint = DAY_RAW) => {
@@ -94,12 +94,12 @@ describe('sweeping', () => {
         return action === 'blocks_info' ? '{"blocks": {}, "blocks_not_found": []}' : undefined
       })
       let asked = 0
-      const { payouts } = venue.ctx
-      const findSuccessor: typeof payouts.findSuccessor = (...place) => {
+      const { transfers: store } = venue.ctx
+      const findSuccessor: typeof store.findSuccessor = (...place) => {
         asked++
-        return payouts.findSuccessor(...place)
+        return store.findSuccessor(...place)
       }
-      await sweepNano({ ...venue.ctx, payouts: { ...payouts, findSuccessor } })
+      await sweepNano({ ...venue.ctx, transfers: { ...store, findSuccessor } })
       expect(asked).toBeLessThan(12)
       venue.node.lie(null)
       await sweepNano(venue.ctx)
@@ -137,7 +137,7 @@ describe('sweeping', () => {
     await paid()
     await sweepNano(venue.ctx)
     await watchNano(venue.ctx)
-    expect(await venue.ctx.invoices.models.payments.countDocuments()).toBe(1)
+    expect(await venue.ctx.arrivals.models.payments.countDocuments()).toBe(1)
   })
 
   it('takes in what the operator sends to the treasury, and no dust', async () => {
@@ -202,7 +202,7 @@ describe('sweeping', () => {
       await sweepNano(venue.ctx)
       expect(treasury().balanceRaw).toBe(2n * DAY_RAW)
       expect((await transfers()).map(({ kind }) => kind)).toEqual(['receive', 'receive', 'sweep', 'receive'])
-      expect(await venue.ctx.invoices.listUnsweptAt('xno', invoice.address_index, '', 200)).toHaveLength(101)
+      expect(await venue.ctx.arrivals.listUnsweptAt('xno', invoice.address_index, '', 200)).toHaveLength(101)
     },
   )
 

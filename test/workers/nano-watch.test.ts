@@ -19,7 +19,7 @@ let venue: NanoVenue
 useNanoVenue((opened) => (venue = opened))
 
 const payments = (): Promise<PaymentRecord[]> =>
-  venue.ctx.invoices.models.payments.find({}).sort({ _id: 1 }).lean<PaymentRecord[]>()
+  venue.ctx.arrivals.models.payments.find({}).sort({ _id: 1 }).lean<PaymentRecord[]>()
 const coin = async () => {
   const record = await venue.ctx.coins.findCoin('xno')
   if (record === undefined) throw new Error('nothing is known of xno')
@@ -163,8 +163,8 @@ describe('a round over the open addresses', () => {
       venue.advance(HOUR_MS)
       await setRate(venue.ctx, 'xno', '1')
       const { ctx } = venue
-      const insertArrival = () => Promise.reject(new Error('not now'))
-      await watchNano({ ...ctx, invoices: { ...ctx.invoices, insertArrival } })
+      const insert = () => Promise.reject(new Error('not now'))
+      await watchNano({ ...ctx, arrivals: { ...ctx.arrivals, insert } })
       expect(await payments()).toEqual([])
       await watchNano(ctx)
       expect(await payments()).toHaveLength(1)
@@ -249,7 +249,7 @@ async function payTwoOfThousands() {
     address_index: 10_000 + place,
   }))
   await venue.ctx.invoices.models.invoices.insertMany(unpaid, { lean: true })
-  await venue.ctx.coins.addAddresses(
+  await venue.ctx.addresses.add(
     unpaid.map(({ address, address_index: index }) => ({
       _id: `xno:${index}`,
       coin: 'xno',
@@ -586,12 +586,12 @@ describe('the pool', () => {
     )
     expect(first.address_index).toBeGreaterThan(0)
     expect(
-      (await venue.ctx.coins.models.addresses.findOne({ coin: 'xno', index: 0 }).lean()) ?? undefined,
+      (await venue.ctx.addresses.models.addresses.findOne({ coin: 'xno', index: 0 }).lean()) ?? undefined,
     ).toBeUndefined()
-    await venue.ctx.coins.models.addresses.updateMany({ state: 'free' }, { $set: { state: 'taken' } })
+    await venue.ctx.addresses.models.addresses.updateMany({ state: 'free' }, { $set: { state: 'taken' } })
     await signAndPublish(venue, 0, { receive: venue.pay(venue.wallet.treasury, XNO), amountRaw: XNO })
     await fillNanoPool(venue.ctx)
-    expect((await venue.ctx.coins.countFree('xno')).size).toBe(0)
+    expect((await venue.ctx.addresses.countFree('xno')).size).toBe(0)
     expect((await coin()).halted?.reason).toContain('which the database does not know')
     await expect(venue.invoice(1)).rejects.toMatchObject({ code: 'currency_not_configured' })
   })

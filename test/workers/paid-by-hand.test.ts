@@ -160,7 +160,7 @@ describe('payout-paid', () => {
     await work()
     expect((await halted())?.reason).toContain(block.toUpperCase())
     await reconcileNano(venue.ctx)
-    expect(await venue.ctx.payouts.listUnexplained('xno')).toMatchObject([
+    expect(await venue.ctx.transfers.listUnexplained('xno')).toMatchObject([
       { tx: block, unexplained_to: [stranger] },
     ])
     expect(await operator('payout-paid', '--undo', payout._id)).toMatchObject({ state: 'owed' })

@@ -93,7 +93,7 @@ describe('of a payment that the operator takes back', () => {
     if (one.after === 'use')
       await ctx.agents.movePassEnd(agentId, until, ctx.database.now() + 1.9 * DAY_MS, [])
     const before = await untilOf(agentId)
-    const payment = (await ctx.invoices.listPayments(id))
+    const payment = (await ctx.arrivals.listPayments(id))
       .toSorted((a, b) => (a._id < b._id ? -1 : 1))
       .at(one.taken)
     const why = await undoPayment(ctx, payment?._id ?? '').then(

@@ -57,7 +57,7 @@ async function storePayout(name: string): Promise<Stored> {
   }
   await ctx.payouts.models.payouts.create([payout])
   if (payout.transfer_id === ids.foreign)
-    await ctx.payouts.insertTransfers([newTransfer(payout._id, { _id: ids.foreign, foreign: true })])
+    await ctx.transfers.insert([newTransfer(payout._id, { _id: ids.foreign, foreign: true })])
   return { payout, ids }
 }
 
@@ -68,12 +68,12 @@ const BRING_ABOUT: Record<PayoutEventName, (stored: Stored) => Promise<unknown>>
   'the operator says that no send has paid it': ({ payout }) => oweAgain(ctx, payout._id),
   'its replaced transfer is in the chain after all': async ({ payout, ids }) => {
     const transfer = newTransfer(payout._id, { _id: ids.own, state: 'replaced' })
-    await ctx.payouts.insertTransfers([transfer])
+    await ctx.transfers.insert([transfer])
     await reinstateTransfer(ctx, transfer)
   },
   'its transfer is replaced': async ({ payout, ids }) => {
     const transfer = newTransfer(payout._id, { _id: ids.own })
-    await ctx.payouts.insertTransfers([transfer])
+    await ctx.transfers.insert([transfer])
     await replaceTransfer(ctx, transfer, 'another one is in its place')
   },
   'it is paid by hand': ({ payout }) => markPaidByHand(ctx, payout._id, newTx()),

@@ -76,7 +76,7 @@ async function read(id: string): Promise<InvoiceRecord> {
   if (invoice === undefined) throw new Error(`there is no ${id}`)
   return invoice
 }
-const paymentsOf = (id: string) => ctx.invoices.listPayments(id)
+const paymentsOf = (id: string) => ctx.arrivals.listPayments(id)
 const only = async (id: string): Promise<PaymentRecord> => {
   const [payment, ...rest] = await paymentsOf(id)
   if (payment === undefined || rest.length > 0)
@@ -276,15 +276,15 @@ describe('a payment', () => {
   it('whose record an election rolls back waits for the next look, as for a database out of reach', async () => {
     const { id } = await newInvoice()
     const tx = await pay(ctx, id, { amount: '1', confirmed: false })
-    const { invoices } = ctx
-    const findArrival: typeof invoices.findArrival = async (...asked) => {
-      const found = await invoices.findArrival(...asked)
+    const { arrivals: store } = ctx
+    const find: typeof store.find = async (...asked) => {
+      const found = await store.find(...asked)
       const payments = ctx.database.connection.collection<{ _id: string }>('payments')
       if (found !== undefined) await payments.deleteOne({ _id: found._id })
       return found
     }
     const found = foundAt(await read(id), { amount: '1', tx })
-    const looking = recordPayment({ ...ctx, invoices: { ...invoices, findArrival } }, found)
+    const looking = recordPayment({ ...ctx, arrivals: { ...store, find } }, found)
     await expect(looking).rejects.toMatchObject({ code: 'unavailable' })
     await recordPayment(ctx, found)
     expect([(await only(id)).state, (await read(id)).credited_days]).toEqual(['settled', 1])
@@ -539,10 +539,10 @@ describe('late money', () => {
       _id: `pay_-${place}`,
       tx: newTx(),
     }))
-    await ctx.invoices.models.payments.insertMany(older)
+    await ctx.arrivals.models.payments.insertMany(older)
     await lapse()
     await settleWaiting(ctx, 'xno')
-    await ctx.invoices.models.payments.deleteMany({ _id: { $in: older.map(({ _id }) => _id) } })
+    await ctx.arrivals.models.payments.deleteMany({ _id: { $in: older.map(({ _id }) => _id) } })
     expect([(await only(pass.id)).state, (await only(order.invoiceId)).state]).toEqual(['seen', 'settled'])
     expect(await ctx.payouts.listByOrder(order.id)).toMatchObject([
       { agent_id: market.buyer.id, amount_raw: String(order.amountRaw) },
@@ -676,7 +676,7 @@ describe('a Redis that lost everything', () => {
     )
     await own.ctx.coins.models.rates.deleteMany({})
     await pay(own.ctx, id, { amount: '4' })
-    expect(await own.ctx.invoices.listPayments(id)).toMatchObject([{ state: 'seen', waits_for_rate: true }])
+    expect(await own.ctx.arrivals.listPayments(id)).toMatchObject([{ state: 'seen', waits_for_rate: true }])
     const keys = await redis.keys(`*${own.ctx.config.queuePrefix}*`)
     expect(keys.length).toBeGreaterThan(0)
     await redis.del(keys)

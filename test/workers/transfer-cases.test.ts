@@ -32,12 +32,12 @@ describe('a stored transfer', () => {
     'comes to where the table says when it is %s, and stays in all other states',
     async (step) => {
       const found: Record<string, string> = {}
-      const { transfers } = ctx.payouts.models
+      const { transfers } = ctx.transfers.models
       for (const state of TRANSFER_STATES) {
         const transfer = transferIn(state, { _id: newId('transfer'), tx: newTx() })
-        await ctx.payouts.insertTransfers([transfer])
+        await ctx.transfers.insert([transfer])
         const isTaken = await TAKE[step](transfer)
-        const stored = await ctx.payouts.findTransfer(transfer._id)
+        const stored = await ctx.transfers.find(transfer._id)
         const to = describeTransfer(stored ?? transfer)
         if (isTaken) found[state] = to
         else expect(to).toBe(describeTransfer(transfer))

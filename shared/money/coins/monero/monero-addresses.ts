@@ -49,7 +49,7 @@ export function moneroAddresses({ monero: { wallet, indexFile } }: MoneroContext
  * make them again and to scan the chain again.
  */
 export async function compareAddresses(ctx: MoneroContext): Promise<Agreement> {
-  const highest = await ctx.coins.highestIndex('xmr')
+  const highest = await ctx.addresses.highestIndex('xmr')
   if (highest < 0 || (await ctx.monero.wallet.hasAddress(highest))) return AGREES
   return {
     kind: 'differs',
@@ -61,7 +61,7 @@ export async function compareAddresses(ctx: MoneroContext): Promise<Agreement> {
 /** Makes the wallet make the addresses that were given out once and that it lacks. */
 export async function makeLackingAddresses(ctx: MoneroContext): Promise<void> {
   const { wallet, indexFile } = ctx.monero
-  const wanted = Math.max(await ctx.coins.highestIndex('xmr'), readIndexFile(indexFile).highest) + 1
+  const wanted = Math.max(await ctx.addresses.highestIndex('xmr'), readIndexFile(indexFile).highest) + 1
   const lacking = wanted - (await wallet.subaddressCount())
   if (lacking > 0) await wallet.createSubaddresses(lacking)
 }

@@ -55,13 +55,13 @@ export async function readSent(ctx: MoneroContext, sinceHeight: number): Promise
   const listed = await ctx.monero.wallet.listOutgoing({ sinceHeight: earlier })
   const outgoing = listed.filter(({ state }) => state !== 'failed')
   const txs = outgoing.map(({ txHash }) => txHash)
-  const stored = await ctx.payouts.listTransfersByTx('xmr', txs)
+  const stored = await ctx.transfers.listByTx('xmr', txs)
   const known = new Set(stored.map(({ tx }) => tx))
   const unknown: MoneroOutgoing[] = []
   for (const transaction of outgoing) {
     const { txHash, height = sinceHeight } = transaction
     if (height < sinceHeight || known.has(txHash)) continue
-    if ((await ctx.payouts.findTransferByTx('xmr', txHash, { surely: true })) === undefined)
+    if ((await ctx.transfers.findByTx('xmr', txHash, { surely: true })) === undefined)
       unknown.push(transaction)
   }
   return { outgoing, stored, unknown }

@@ -28,11 +28,11 @@ export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | und
   }
   // Payments count once they are settled.
   const txs = incoming.map(({ txHash }) => txHash)
-  const recorded = await ctx.invoices.listArrivalsByTx('xmr', txs)
+  const recorded = await ctx.arrivals.listByTx('xmr', txs)
   const onRecord = new Map(recorded.map((payment) => [`${payment.tx}/${payment.address_index}`, payment]))
   const keyOf = ({ txHash, minor }: MoneroIncoming): string => `${txHash}/${minor}`
   const arrived = incoming.flatMap((arrival) => onRecord.get(keyOf(arrival)) ?? [])
-  const waiting = await ctx.invoices.listUncounted('xmr')
+  const waiting = await ctx.arrivals.listUncounted('xmr')
   const earlier = waiting.filter(({ height: block = height }) => block < sinceHeight)
   const uncounted = [...earlier, ...arrived.filter(({ state }) => state !== 'settled')]
   for (const { amount_raw: raw } of uncounted) heldRaw -= BigInt(raw)

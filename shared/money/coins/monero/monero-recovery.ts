@@ -53,11 +53,11 @@ function isUnderWay(
 
 /** Lists the transfers that are not final: up to 1,000. */
 export const listOpen = (ctx: MoneroContext): Promise<TransferRecord[]> =>
-  ctx.payouts.listTransfers('xmr', OPEN_TRANSFERS, 1_000)
+  ctx.transfers.list('xmr', OPEN_TRANSFERS, 1_000)
 
 /** Lists the transfers confirmed so lately that a reorganisation may take them back. */
 export const listRecent = (ctx: MoneroContext): Promise<TransferRecord[]> =>
-  ctx.payouts.listConfirmedSince('xmr', unixSeconds(ctx.database.now() - FINAL_AFTER_MS))
+  ctx.transfers.listConfirmedSince('xmr', unixSeconds(ctx.database.now() - FINAL_AFTER_MS))
 
 /** Notes that the chain has a transfer; `isFinal`: deep enough to count. */
 async function noteInChain(ctx: MoneroContext, transfer: TransferRecord, isFinal: boolean): Promise<void> {
@@ -71,7 +71,7 @@ async function noteInChain(ctx: MoneroContext, transfer: TransferRecord, isFinal
 /** Notes that the wallet or the chain has a transfer: it is sent, and no longer refused. */
 async function noteTaken(ctx: MoneroContext, transfer: TransferRecord): Promise<void> {
   if (transfer.state === 'signed' || transfer.state === 'held') await moveTransfer(ctx, transfer, 'taken')
-  else if (transfer.refused !== undefined) await ctx.payouts.setRefused(transfer._id, null)
+  else if (transfer.refused !== undefined) await ctx.transfers.setRefused(transfer._id, null)
 }
 
 const SPENT_ELSEWHERE = 'what it spends is spent by another transaction'
@@ -146,13 +146,13 @@ function readSigned({ _id, signed }: Pick<TransferRecord, '_id' | 'signed'>): Si
  * blocks nothing, and is held until the operator has found out whether it paid, or its wallet is back.
  */
 export async function leaveToOtherWallets(ctx: MoneroContext, address: string): Promise<void> {
-  const foreign = await ctx.payouts.listForeign('xmr')
+  const foreign = await ctx.transfers.listForeign('xmr')
   for (const transfer of [...(await listOpen(ctx)), ...(await listRecent(ctx)), ...foreign]) {
     if (transfer.payout_ids.length === 0) continue
     const isForeign = (readSigned(transfer).wallet ?? address) !== address
     if (isForeign === (transfer.foreign === true)) continue
     if (isForeign) await moveTransfer(ctx, transfer, 'held', 'it is of a wallet that is not in use')
-    await ctx.payouts.setForeign(transfer._id, isForeign)
+    await ctx.transfers.setForeign(transfer._id, isForeign)
     const about = { transfer_id: transfer._id, tx: transfer.tx, payout_ids: transfer.payout_ids }
     ctx.log.error(about, isForeign ? FOREIGN : 'the wallet of a transaction is in use again')
   }

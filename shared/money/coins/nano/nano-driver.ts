@@ -43,7 +43,7 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
     },
     bounds: { maxPayouts: MAX_PAYOUTS_IN_BLOCK, maxGroups: MAX_RUN },
     async isUnderWay() {
-      const open = await ctx.payouts.listOpenTransfers('xno', TREASURY_INDEX)
+      const open = await ctx.transfers.listOpen('xno', TREASURY_INDEX)
       return open.some(({ kind }) => kind === 'payout')
     },
     pay: (next) => payFromTreasury(ctx, next),

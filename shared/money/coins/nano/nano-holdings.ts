@@ -19,7 +19,7 @@ export async function nanoHoldings(ctx: NanoContext): Promise<Holdings | undefin
   // As the database knows it: who watches may have no seed.
   const address = (await ctx.coins.findCoin('xno'))?.treasury_address
   if (address === undefined) return undefined
-  const open = await ctx.payouts.listTransfers('xno', OPEN_TRANSFERS, MOST_OPEN)
+  const open = await ctx.transfers.list('xno', OPEN_TRANSFERS, MOST_OPEN)
   const blocks = await rpc.blocksInfo(open.map(({ tx }) => tx.toUpperCase()))
   if ([...blocks.values()].some(({ confirmed }) => !confirmed)) return undefined
   let heldRaw = await readBalance(ctx, address)
@@ -27,14 +27,14 @@ export async function nanoHoldings(ctx: NanoContext): Promise<Holdings | undefin
     if (kind === 'payout' && blocks.has(tx.toUpperCase())) heldRaw += BigInt(raw)
   const waiting = (await rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
   const waitingTxs = waiting.map(({ hash }) => hash.toLowerCase())
-  const ours = await ctx.payouts.listTransfersByTx('xno', waitingTxs)
+  const ours = await ctx.transfers.listByTx('xno', waitingTxs)
   const ourTxs = new Set(ours.map(({ tx }) => tx))
   for (const { hash, amountRaw } of waiting) if (ourTxs.has(hash.toLowerCase())) heldRaw += amountRaw
   const indexes = new Set(open.flatMap(({ account_index: index = 0 }) => (index === 0 ? [] : [index])))
-  for (const { index } of await ctx.coins.listUnassigned('xno')) indexes.add(index)
+  for (const { index } of await ctx.addresses.listUnassigned('xno')) indexes.add(index)
   heldRaw += await sumUnreceived(ctx, address, indexes)
   indexes.delete(TREASURY_INDEX)
-  const accounts = await ctx.coins.listAddresses('xno', [...indexes])
+  const accounts = await ctx.addresses.listAt('xno', [...indexes])
   for (let start = 0; start < accounts.length; start += ACCOUNTS_AT_ONCE) {
     const batch = accounts.slice(start, start + ACCOUNTS_AT_ONCE)
     const balances = await Promise.all(batch.map((account) => readBalance(ctx, account.address)))
@@ -49,9 +49,9 @@ const readBalance = async ({ nano }: NanoContext, address: string): Promise<bigi
 /** Sums what is on the books and waits to be received. @param received gets the accounts of all others added */
 async function sumUnreceived(ctx: NanoContext, treasury: string, received: Set<number>) {
   let sumRaw = 0n
-  for await (const page of pagesOf((after) => ctx.invoices.listUnswept('xno', after, PAGE))) {
+  for await (const page of pagesOf((after) => ctx.arrivals.listUnswept('xno', after, PAGE))) {
     const indexes = new Set(page.map(({ address_index: index }) => index))
-    const addresses = await ctx.coins.listAddresses('xno', [...indexes])
+    const addresses = await ctx.addresses.listAt('xno', [...indexes])
     const places = [...addresses, { index: TREASURY_INDEX, address: treasury }]
     const keys = new Map(places.map(({ index, address }) => [index, parseNanoAddress(address)?.publicKey]))
     const blocks = await ctx.nano.rpc.blocksInfo(page.map(({ tx }) => tx.toUpperCase()))

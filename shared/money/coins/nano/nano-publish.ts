@@ -51,7 +51,7 @@ export async function publishAll(
     unnoted = unnoted.filter((transfer) => !isThere(transfer))
     // One that is taken again is refused no more: another time counts from its own first refusal.
     for (const taken of published)
-      if (taken.refused !== undefined) await ctx.payouts.setRefused(taken._id, null)
+      if (taken.refused !== undefined) await ctx.transfers.setRefused(taken._id, null)
     await moveTransfers(ctx, confirmed, 'confirmed')
     open = open.filter((transfer) => !confirmed.includes(transfer))
     if (refused !== undefined) return weighRefusal(ctx, account, refused.transfer, refused.reason)
@@ -125,7 +125,7 @@ async function weighRefusal(
  * @returns a difference between that account's chain and the database, if there is one
  */
 async function publishSource(ctx: NanoContext, account: OwnAccount, { link }: NanoBlock) {
-  const source = await ctx.payouts.findTransferByTx('xno', link.toLowerCase())
+  const source = await ctx.transfers.findByTx('xno', link.toLowerCase())
   if (source?.account_index === undefined || source.account_index === account.index) return undefined
   const sourceAccount = { index: source.account_index, address: accountOf(source) }
   const chain = await settleOrDiffer(ctx, sourceAccount)

@@ -34,7 +34,7 @@ export async function reconcileAccounts(ctx: NanoContext, findings: Findings): P
   const runs = runsOf(readIndexFile(wallet.indexFile))
   for (const [place, run] of runs.entries())
     for (const indexes of listRun(run, place === runs.length - 1)) {
-      const onRecord = new Set((await ctx.coins.listAddresses('xno', indexes)).map(({ index }) => index))
+      const onRecord = new Set((await ctx.addresses.listAt('xno', indexes)).map(({ index }) => index))
       const forgotten = indexes.filter((index) => !onRecord.has(index))
       if (forgotten.length > 0) await settlePage(ctx, forgotten, adopter, findings)
       if (place >= runs.length - WATCHED_RUNS) await watchForgotten(ctx, indexes)
@@ -50,7 +50,7 @@ async function* readKnown(ctx: NanoContext): AsyncGenerator<number[]> {
   yield [TREASURY_INDEX]
   for (const state of ['free', 'taken', 'retired'] as const)
     for (let after = TREASURY_INDEX; ;) {
-      const page = await ctx.coins.listIndexes('xno', state, after, PAGE)
+      const page = await ctx.addresses.listIndexes('xno', state, after, PAGE)
       const last = page.at(-1)
       if (last === undefined) break
       yield page
@@ -75,7 +75,7 @@ const WATCHED_RUNS = 100
 async function watchForgotten(ctx: NanoContext, indexes: readonly number[]): Promise<void> {
   const { keys } = ctx.nano.wallet()
   const [records, invoices] = await Promise.all([
-    ctx.coins.listAddresses('xno', indexes),
+    ctx.addresses.listAt('xno', indexes),
     ctx.invoices.findByAddresses('xno', indexes),
   ])
   const stored = new Map(records.map((record) => [record.index, record]))
@@ -87,7 +87,7 @@ async function watchForgotten(ctx: NanoContext, indexes: readonly number[]): Pro
     index,
     address: stored.get(index)?.address ?? keys.deriveAccount(index).address,
   }))
-  await ctx.coins.noteForgotten('xno', found, until)
+  await ctx.addresses.noteForgotten('xno', found, until)
 }
 
 /** Reads the chains of accounts, and notes money at those without an invoice. */
@@ -99,7 +99,7 @@ async function settlePage(
 ): Promise<void> {
   const { rpc } = ctx.nano
   const { keys, treasury } = ctx.nano.wallet()
-  const records = await ctx.coins.listAddresses('xno', indexes)
+  const records = await ctx.addresses.listAt('xno', indexes)
   const stored = new Map(records.map(({ index, address }) => [index, address]))
   const addressOf = (index: number) => stored.get(index) ?? keys.deriveAccount(index).address
   const accounts = indexes.map((index) => ({ index, address: addressOf(index) }))
@@ -148,7 +148,7 @@ const MOST_FOREIGN = 10_000
  */
 async function settleForeign(ctx: NanoContext, adopter: Adopter): Promise<void> {
   const { keys } = ctx.nano.wallet()
-  const open = await ctx.payouts.listTransfers('xno', OPEN_TRANSFERS, MOST_FOREIGN)
+  const open = await ctx.transfers.list('xno', OPEN_TRANSFERS, MOST_FOREIGN)
   const foreign = open.filter((transfer) => {
     const { account_index: index } = transfer
     return index !== undefined && !isOfAccount(transfer, keys.deriveAccount(index))
@@ -156,9 +156,9 @@ async function settleForeign(ctx: NanoContext, adopter: Adopter): Promise<void> 
   for (const [address, [transfer]] of Map.groupBy(foreign, accountOf))
     await settleAccount(ctx, { index: transfer?.account_index ?? 0, address }, adopter)
   for (const { _id } of foreign) {
-    const transfer = await ctx.payouts.findTransfer(_id)
+    const transfer = await ctx.transfers.find(_id)
     if (transfer === undefined || !OPEN_TRANSFERS.some((state) => state === transfer.state)) continue
-    await ctx.payouts.setForeign(_id)
+    await ctx.transfers.setForeign(_id)
     const reason = 'it is of an account of another seed, and not in its chain'
     await moveTransfers(ctx, [transfer], 'held', reason)
     const about = { transfer_id: _id, block: transfer.tx, payout_ids: transfer.payout_ids }

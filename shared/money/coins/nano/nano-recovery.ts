@@ -64,7 +64,7 @@ export async function settleAccount(ctx: NanoContext, account: OwnAccount, adopt
     else if (isOurs) await adopt(account, unknown, adopter)
   }
   for (let place = (info?.frontier ?? publicKeyOf(account)).toLowerCase(); ;) {
-    const next = await ctx.payouts.findSuccessor(account.index, place)
+    const next = await ctx.transfers.findSuccessor(account.index, place)
     if (next === undefined) return { info, due }
     due.push(next)
     // A node that lacks a confirmed block has lost it, or is behind by any number of blocks: it gets that one
@@ -103,8 +103,8 @@ async function readTail(ctx: NanoContext, account: OwnAccount, frontier: string)
 
 /** Finds our transfer; a first miss is read again from the primary, since it may halt the coin. */
 async function findOwnTransfer(ctx: NanoContext, tx: string): Promise<TransferRecord | undefined> {
-  const found = await ctx.payouts.findTransferByTx('xno', tx)
-  return found ?? ctx.payouts.findTransferByTx('xno', tx, { surely: true })
+  const found = await ctx.transfers.findByTx('xno', tx)
+  return found ?? ctx.transfers.findByTx('xno', tx, { surely: true })
 }
 
 /** Replaces every other block on record in the block's place, which `tx` has; those built on it first. */
@@ -121,7 +121,7 @@ async function supersede(
     // If another process has built on it meanwhile, that goes first.
     if (!(await replaceTransfer(ctx, rival, `${why}: ${tx}`))) continue
     // What it was thought to have sent on is at its account again.
-    await ctx.invoices.setSwept(rival.payment_ids, undefined)
+    await ctx.arrivals.setSwept(rival.payment_ids, undefined)
     ctx.log.warn({ transfer_id: rival._id, block: rival.tx, by: tx }, `a block of ours is replaced: ${why}`)
   }
 }
@@ -145,11 +145,11 @@ export async function yieldToReceiver(ctx: NanoContext, account: OwnAccount, blo
 async function findLastBuiltOn(ctx: NanoContext, account: OwnAccount, place: string, tx: string) {
   let last: TransferRecord | undefined
   for (
-    let next = await ctx.payouts.findSuccessor(account.index, place);
+    let next = await ctx.transfers.findSuccessor(account.index, place);
     next !== undefined && next.tx !== tx;
   ) {
     last = next
-    next = await ctx.payouts.findSuccessor(account.index, next.tx)
+    next = await ctx.transfers.findSuccessor(account.index, next.tx)
   }
   return last
 }

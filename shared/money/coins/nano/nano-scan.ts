@@ -4,7 +4,8 @@ import { dustThreshold } from '../../coin.ts'
 import type { InvoiceRecord } from '../../invoice.ts'
 import type { SeenPayment } from '../../arrival.ts'
 import type { Scan, Sighting } from '../../driver.ts'
-import type { PaymentProgress, WatchedAddress } from '../../invoice-store.ts'
+import type { WatchedAddress } from '../../invoice-store.ts'
+import type { PaymentProgress } from '../../arrival-store.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { settleOrDiffer } from './nano-recovery.ts'
@@ -40,7 +41,7 @@ export async function* scanRound(ctx: NanoContext, startedAt: number): Scan {
 
 /** Scans addresses of payments under way, which a crash may have left, and of all unexpired invoices. */
 async function* scanOpen(ctx: NanoContext): AsyncGenerator<Sighting> {
-  const underWay = await ctx.invoices.listUnderWay('xno')
+  const underWay = await ctx.arrivals.listUnderWay('xno')
   const indexes = new Set(underWay.map(({ address_index }) => address_index))
   const invoices = await ctx.invoices.findByAddresses('xno', [...indexes])
   yield* scanAddresses(ctx, invoices.map(addressOf))
@@ -81,7 +82,7 @@ async function addressesOf(ctx: NanoContext, indexes: readonly number[]): Promis
   knownAddresses.set(ctx, known)
   const missing = indexes.filter((index) => !known.has(index))
   if (missing.length > 0)
-    for (const { index, address } of await ctx.coins.listAddresses('xno', missing)) known.set(index, address)
+    for (const { index, address } of await ctx.addresses.listAt('xno', missing)) known.set(index, address)
   return indexes.map((index) => {
     const address = known.get(index)
     if (address === undefined) throw new Error(`the invoice address ${index} was not made here`)
@@ -186,11 +187,11 @@ async function readChains(ctx: NanoContext, addresses: readonly string[]): Promi
   if (frontiers.size === 0) return [] // as of nearly every page: an invoice's account has no block of its own
   const sightings: Sighting[] = []
   const txs = [...frontiers.values()].map((hash) => hash.toLowerCase())
-  const known = new Set((await ctx.payouts.listTransfersByTx('xno', txs)).map(({ tx }) => tx))
+  const known = new Set((await ctx.transfers.listByTx('xno', txs)).map(({ tx }) => tx))
   const strange = [...frontiers].flatMap(([address, hash]) =>
     known.has(hash.toLowerCase()) ? [] : [address],
   )
-  for (const { index, address } of await ctx.coins.findAddresses('xno', strange)) {
+  for (const { index, address } of await ctx.addresses.find('xno', strange)) {
     try {
       const settled = await settleOrDiffer(ctx, { index, address })
       if (settled.kind === 'differs') sightings.push(settled)
@@ -209,7 +210,7 @@ const FORGOTTEN_AT_ONCE = 10_000
  * reconciliation. What comes there belongs to no invoice: it is swept, and the operator is told.
  */
 async function* scanForgotten(ctx: NanoContext, now: number): AsyncGenerator<Sighting> {
-  const due = await ctx.coins.listForgottenDue('xno', now, FORGOTTEN_AT_ONCE)
+  const due = await ctx.addresses.listForgottenDue('xno', now, FORGOTTEN_AT_ONCE)
   for (let start = 0; start < due.length; start += RECEIVABLE_BATCH) {
     const scanned = due.slice(start, start + RECEIVABLE_BATCH)
     const receivable = await ctx.nano.rpc.receivable(scanned.map(addressOf), dustThreshold('xno'))
@@ -229,7 +230,7 @@ async function* scanUnconfirmed(ctx: NanoContext, startedAt: number): AsyncGener
   const seen = await toSeen(ctx, proven)
   const found = seen.map((payment) => ({ ...payment, confirmations: 0, isConfirmed: false }))
   yield { kind: 'payments', found, troubles: [] }
-  const listedSeen = await ctx.invoices.listUnderWay('xno')
+  const listedSeen = await ctx.arrivals.listUnderWay('xno')
   const underWay = listedSeen.filter((payment) => payment.by === 'chain' && payment.waits_for_rate !== true)
   const blocks = await ctx.nano.rpc.blocksInfo(underWay.map(({ tx }) => tx.toUpperCase()))
   yield { kind: 'lost', payments: underWay.filter(({ tx }) => !blocks.has(tx.toUpperCase())) }
@@ -237,7 +238,7 @@ async function* scanUnconfirmed(ctx: NanoContext, startedAt: number): AsyncGener
 
 /** Returns sends as confirmed payments. @throws Error for an address that was not made here */
 async function toSeen(ctx: Context, sends: readonly ClaimedSend[]): Promise<SeenPayment[]> {
-  const records = await ctx.coins.findAddresses('xno', [...new Set(sends.map(({ address }) => address))])
+  const records = await ctx.addresses.find('xno', [...new Set(sends.map(({ address }) => address))])
   const indexes = new Map(records.map(({ address, index }) => [address, index]))
   return sends.map(({ address, hash, amountRaw }) => {
     const addressIndex = indexes.get(address)
@@ -253,7 +254,7 @@ async function withoutKnown(ctx: Context, listed: readonly ClaimedSend[]): Promi
   const known = new Set<string>()
   for (let start = 0; start < listed.length; start += KNOWN_BATCH) {
     const txs = listed.slice(start, start + KNOWN_BATCH).map(({ hash }) => hash.toLowerCase())
-    for (const payment of await ctx.invoices.listPaymentProgress('xno', txs))
+    for (const payment of await ctx.arrivals.listProgress('xno', txs))
       if (needsNoScan(payment)) known.add(`${payment.tx}:${payment.amount_raw}`)
   }
   return listed.filter(({ hash, amountRaw }) => !known.has(`${hash.toLowerCase()}:${amountRaw}`))
@@ -277,7 +278,7 @@ export async function* scanHinted(
   ctx: NanoContext,
   destinations: readonly string[],
 ): AsyncGenerator<Sighting, void> {
-  const ours = await ctx.coins.findAddresses('xno', destinations)
+  const ours = await ctx.addresses.find('xno', destinations)
   if (ours.length === 0) return
   const invoices = await ctx.invoices.findByAddresses(
     'xno',

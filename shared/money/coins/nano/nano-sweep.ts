@@ -92,11 +92,11 @@ async function sweepAccounts(
  */
 async function listAccounts(ctx: NanoContext): Promise<number[]> {
   const found = new Set<number>()
-  for (const { account_index: index } of await ctx.payouts.listTransfers('xno', OPEN_TRANSFERS, MAX_ACCOUNTS))
+  for (const { account_index: index } of await ctx.transfers.list('xno', OPEN_TRANSFERS, MAX_ACCOUNTS))
     if (index !== undefined) found.add(index)
   const leastRaw = leastToMove(ctx.config, 'xno')
   const sums = new Map<number, bigint>()
-  for await (const page of pagesOf((after) => ctx.invoices.listUnswept('xno', after, PAGE))) {
+  for await (const page of pagesOf((after) => ctx.arrivals.listUnswept('xno', after, PAGE))) {
     if (found.size >= MAX_ACCOUNTS) break
     for (const { address_index: index, amount_raw: raw } of page)
       sums.set(index, (sums.get(index) ?? 0n) + BigInt(raw))
@@ -115,13 +115,13 @@ async function listAccounts(ctx: NanoContext): Promise<number[]> {
 
 /** Lists indexes of accounts that hold, or could receive, money of no invoice: it is swept too. */
 async function listUnassigned(ctx: NanoContext): Promise<number[]> {
-  const accounts = await ctx.coins.listUnassigned('xno')
+  const accounts = await ctx.addresses.listUnassigned('xno')
   if (accounts.length === 0) return []
   const addresses = accounts.map(({ address }) => address)
   const receivable = await ctx.nano.rpc.receivable(addresses, leastToMove(ctx.config, 'xno'))
   const frontiers = await ctx.nano.rpc.frontiers(addresses)
   const last = new Map([...frontiers].map(([address, hash]) => [hash.toLowerCase(), address]))
-  const ours = await ctx.payouts.listTransfersByTx('xno', [...last.keys()])
+  const ours = await ctx.transfers.listByTx('xno', [...last.keys()])
   const holding = new Set(ours.flatMap(({ kind, tx }) => (kind === 'receive' ? [last.get(tx)] : [])))
   return accounts
     .filter(({ address }) => receivable.has(address) || holding.has(address))
@@ -141,7 +141,7 @@ async function nextForAccount(
 ): Promise<SenderStep[]> {
   let steps = await nextForArrivals(ctx, round, account, state)
   if (steps.length > 0) return steps
-  const [address] = await ctx.coins.listAddresses('xno', [account.index])
+  const [address] = await ctx.addresses.listAt('xno', [account.index])
   if (address?.unassigned === true && (await recordWaiting(ctx, round, account)))
     steps = await nextForArrivals(ctx, round, account, state)
   return steps.length > 0 || state.balanceRaw === 0n ? steps : [sweepStep(ctx, state, [])]
@@ -155,12 +155,12 @@ async function nextForArrivals(
   state: NanoAccountState,
 ): Promise<SenderStep[]> {
   const isEmpty = state.balanceRaw === 0n
-  const readPage = (after: string) => ctx.invoices.listUnsweptAt('xno', account.index, after, ACCOUNT_PAGE)
+  const readPage = (after: string) => ctx.arrivals.listUnsweptAt('xno', account.index, after, ACCOUNT_PAGE)
   for await (const page of pagesOf(readPage)) {
     const { receivable, receivedIds } = await readSweepPage(ctx, round, account, page.filter(namesBlock))
     if (receivable.length > 0) return receiveAndSend(ctx, state, receivable, receivedIds)
     if (receivedIds.length > 0 && !isEmpty) return [sweepStep(ctx, state, receivedIds)]
-    if (receivedIds.length > 0) await ctx.invoices.setSwept(receivedIds, nowSeconds(ctx))
+    if (receivedIds.length > 0) await ctx.arrivals.setSwept(receivedIds, nowSeconds(ctx))
   }
   return []
 }
@@ -235,7 +235,7 @@ async function readSweepPage(
       receivable.push({ send, paymentIds: [payment._id] })
     }
   }
-  const ours = await ctx.payouts.listTransfersByTx('xno', [...receivedBy.values()])
+  const ours = await ctx.transfers.listByTx('xno', [...receivedBy.values()])
   const ourTxs = new Set(ours.map(({ tx }) => tx))
   const receivedIds = [...receivedBy].flatMap(([id, tx]) => (ourTxs.has(tx) ? [id] : []))
   return { receivable, receivedIds }

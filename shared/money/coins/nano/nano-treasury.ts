@@ -52,7 +52,7 @@ async function nextPayouts(ctx: NanoContext, state: NanoAccountState, next: Next
 /** Sums, in raw, what waits at invoices' accounts to be swept, and at the treasury to be received. */
 async function sumOnItsWay(ctx: NanoContext, treasury: string): Promise<bigint> {
   const waiting = (await ctx.nano.rpc.receivable([treasury], dustThreshold('xno'))).get(treasury) ?? []
-  return waiting.reduce((sum, { amountRaw }) => sum + amountRaw, await ctx.invoices.sumUnswept('xno'))
+  return waiting.reduce((sum, { amountRaw }) => sum + amountRaw, await ctx.arrivals.sumUnswept('xno'))
 }
 
 /** Builds a send for each group, one on the other, on the account's state. */
@@ -103,7 +103,7 @@ async function recordProven(
   count: SweepRound['count'],
 ): Promise<Arrived[]> {
   const txs = sends.map(({ hash }) => hash.toLowerCase())
-  const ours = new Set((await ctx.payouts.listTransfersByTx('xno', txs)).map(({ tx }) => tx))
+  const ours = new Set((await ctx.transfers.listByTx('xno', txs)).map(({ tx }) => tx))
   const arrived: Arrived[] = []
   for (const send of sends) {
     const { hash, amountRaw } = send

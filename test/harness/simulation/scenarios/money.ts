@@ -8,7 +8,10 @@ import { orderPurpose } from '../../../../shared/market/order-payments.ts'
 import { acceptDelivery, deliverOrder, disputeOrder } from '../../../../shared/market/order-service.ts'
 import { createOrderStore } from '../../../../shared/market/order-store.ts'
 import { sumAmounts, type OrderRecord } from '../../../../shared/market/order.ts'
+import { createAddressStore } from '../../../../shared/money/address-store.ts'
+import { createArrivalStore } from '../../../../shared/money/arrival-store.ts'
 import { createCoinStore } from '../../../../shared/money/coin-store.ts'
+import { createTransferStore } from '../../../../shared/money/transfer-store.ts'
 import { createInvoiceStore } from '../../../../shared/money/invoice-store.ts'
 import { createJournalStore } from '../../../../shared/money/journal-store.ts'
 import {
@@ -108,10 +111,14 @@ export const moneyScenario: Scenario = {
 }
 
 function openStores(connection: Connection) {
+  const transfers = createTransferStore(connection)
   return {
     coins: createCoinStore(connection),
+    addresses: createAddressStore(connection),
     invoices: createInvoiceStore(connection),
-    payouts: createPayoutStore(connection),
+    arrivals: createArrivalStore(connection),
+    payouts: createPayoutStore(connection, transfers),
+    transfers,
     journal: createJournalStore(connection),
     orders: createOrderStore(connection),
   }
@@ -156,7 +163,7 @@ async function tolerate(job: () => Promise<unknown>): Promise<void> {
 async function watch(ctx: Context, chain: Chain, payment: ChainPayment, isLast = false): Promise<void> {
   const { tx, addressIndex, amountRaw, confirmedAtMs, shownAtMs } = payment
   if (shownAtMs > Date.now()) return
-  const known = payment.wasHidden ? await ctx.invoices.findArrival('xno', tx, addressIndex) : undefined
+  const known = payment.wasHidden ? await ctx.arrivals.find('xno', tx, addressIndex) : undefined
   const isHidden = await chain.ask(() => payment.isHidden)
   if (isHidden) return known !== undefined && isPayment(known) ? recordLoss(ctx, known) : undefined
   const isConfirmed = isLast || Date.now() >= confirmedAtMs
@@ -173,9 +180,9 @@ async function actOnDeadlines(ctx: Context, world: World): Promise<void> {
 async function supersede(ctx: Context, place: string): Promise<void> {
   for (;;) {
     let last: TransferRecord | undefined
-    for (let next = await ctx.payouts.findSuccessor(0, place); next !== undefined;) {
+    for (let next = await ctx.transfers.findSuccessor(0, place); next !== undefined;) {
       last = next
-      next = await ctx.payouts.findSuccessor(0, next.tx)
+      next = await ctx.transfers.findSuccessor(0, next.tx)
     }
     if (last === undefined) return
     await replaceTransfer(ctx, last, 'a rival has its place')
@@ -196,7 +203,7 @@ async function payOut(ctx: Context, chain: Chain, world: World, isLast = false):
       .sort({ _id: 1 })
       .lean<StoredPayout[]>()
   const early = !isLast && random.chance(0.5) ? await list() : undefined
-  const open = await ctx.payouts.listOpenTransfers('xno', 0)
+  const open = await ctx.transfers.listOpen('xno', 0)
   for (const transfer of open) {
     chain.publish(transfer)
     if (transfer.state === 'signed') await moveTransfer(ctx, transfer, 'taken')
