@@ -156,13 +156,10 @@ async function undoSettled(ctx: Context, paymentId: string, dryRun: boolean): Pr
  * @throws Refusal as givePaymentUp(), and `wrong_state` if it can be taken back with what it bought
  */
 async function recordLost(ctx: Context, paymentId: string, dryRun: boolean): Promise<VerbOutput> {
-  const { invoice_id, agent_id, order_id, coin, amount_raw, tx } = await givePaymentUp(
-    rehearseIf(true, ctx),
-    paymentId,
-  )
   if (await canBeUndone(ctx, paymentId))
     throw wrongState(`What it bought can be taken back: "settle-invoice --undo ${paymentId}" does that.`)
-  if (!dryRun) await givePaymentUp(ctx, paymentId)
+  const given = await givePaymentUp(rehearseIf(dryRun, ctx), paymentId)
+  const { invoice_id, agent_id, order_id, coin, amount_raw, tx } = given
   return showDone(
     {
       payment_id: paymentId,
