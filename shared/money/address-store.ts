@@ -62,16 +62,17 @@ export function createAddressStore(connection: Connection, giver: AddressGiver =
     listAt: (coin: Coin, indexes: readonly number[]) =>
       addresses.all({ _id: { $in: indexes.map((index) => `${coin}:${index}`) } }),
     find: (coin: Coin, texts: readonly string[]) => addresses.all({ address: { $in: [...texts] }, coin }),
-    ...stockOf(addresses, connection.name, giver),
+    ...stockOf(addresses, connection, giver),
     ...poolOf(addresses),
     ...addressesToScan(addresses),
   }
 }
 
-/** What one process gives out. @param database its name: a giver remembers what it gave out of each */
-function stockOf(addresses: Records<AddressRecord>, database: string, giver: AddressGiver) {
+/** What one process gives out. */
+function stockOf(addresses: Records<AddressRecord>, connection: Connection, giver: AddressGiver) {
   const holder = giver.id
-  const placesOf = (coin: Coin) => `${database} ${coin} `
+  // A connection has no name before it is opened.
+  const placesOf = (coin: Coin) => `${connection.name} ${coin} `
   const givenOf = (coin: Coin, run = 0) => {
     const place = `${placesOf(coin)}${run}`
     const given = giver.given.get(place) ?? { indexes: new Set<number>(), highest: -1 }
