@@ -38,7 +38,7 @@ export const orderPurpose: OrderPurpose = {
   async received(ctx, invoice, payment, session) {
     const received_raw = String(BigInt(invoice.received_raw) + BigInt(payment.amount_raw))
     await receivePayment(ctx, { ...invoice, received_raw }, payment, session)
-    return { fields: { received_raw } }
+    return { kind: 'buys', outcome: { fields: { received_raw } } }
   },
   async undone(ctx, invoice, payment, session) {
     const received_raw = String(BigInt(invoice.received_raw) - BigInt(payment.amount_raw))

@@ -20,6 +20,10 @@ export interface Outcome {
   lines?: readonly JournalLine[]
 }
 
+/** What a confirmed payment buys; or that it waits, since there is no rate at which late money could buy. */
+export type Received =
+  { readonly kind: 'buys'; readonly outcome: Outcome } | { readonly kind: 'waits'; readonly for: 'rate' }
+
 /**
  * What an invoice is paid for (pass days, an order) is told here what becomes of its money. Each function
  * with a session is called inside the transaction that makes the change.
@@ -31,13 +35,8 @@ export interface Purpose {
   noted?(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
   /** A payment that was seen vanished before it was settled. */
   dropped?(ctx: Context, payment: PaymentRecord): Promise<void>
-  /** A payment is confirmed; `invoice` doesn't count it yet. @returns undefined if it has to wait */
-  received(
-    ctx: Context,
-    invoice: InvoiceRecord,
-    payment: PaymentRecord,
-    session: Session,
-  ): Promise<Outcome | undefined>
+  /** A payment is confirmed; `invoice` doesn't count it yet. */
+  received(ctx: Context, invoice: InvoiceRecord, payment: PaymentRecord, session: Session): Promise<Received>
   /** The chain took a settled payment back. */
   lost?(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
   /** The chain has such a payment again. */

@@ -64,12 +64,7 @@ export async function reconcileCoin(
   _id: string = newId('reconciliation'),
 ): Promise<void> {
   const { coin } = driver
-  const ownTreasury = await driver.addresses.treasury()
-  const known = (await ctx.coins.findCoin(coin))?.treasury_address
-  if (ownTreasury !== (takeOver ?? known ?? ownTreasury))
-    throw new Error(
-      `This wallet has the treasury ${ownTreasury}, and not ${takeOver ?? known}: "operator reconcile ${coin} --take-over ${ownTreasury}" takes it over.`,
-    )
+  await requireTreasury(ctx, driver, takeOver)
   const stopped = await haltToReconcile(ctx, coin, _id)
   if (stopped === undefined) return
   const { reason, record } = stopped
@@ -99,6 +94,16 @@ export async function reconcileCoin(
   const { transactions, payments } = found
   const about = { reconciliation_id: _id, transactions, payments, ...counts }
   ctx.log.warn(about, `${COIN_UNITS[coin].name} is reconciled and goes on`)
+}
+
+/** @throws Error if the wallet has another treasury than the operator named, or than the database knows */
+async function requireTreasury(ctx: Context, { coin, addresses }: CoinDriver, takeOver?: string) {
+  const own = await addresses.treasury()
+  const known = (await ctx.coins.findCoin(coin))?.treasury_address
+  if (own !== (takeOver ?? known ?? own))
+    throw new Error(
+      `This wallet has the treasury ${own}, and not ${takeOver ?? known}: "operator reconcile ${coin} --take-over ${own}" takes it over.`,
+    )
 }
 
 const MARKED_AT_ONCE = 100

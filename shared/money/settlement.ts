@@ -61,13 +61,14 @@ export async function settleIn(
   if (update.kind === 'stays')
     return update.because === 'invoice_open' ? { kind: 'waits', for: 'expiry' } : { kind: 'stays' }
   const { set, unset, entries, lines } = update
-  const bought = await purposeOf(ctx, invoice).received(
+  const received = await purposeOf(ctx, invoice).received(
     ctx,
     invoice,
     { ...payment, ...pick(set, 'late') },
     session,
   )
-  if (bought === undefined) return { kind: 'waits', for: 'rate' }
+  if (received.kind === 'waits') return received
+  const { outcome: bought } = received
   const marks = [invoiceMark(invoice, 'confirmed')]
   await changeInvoice(ctx, invoice, { ...bought, entries: [] }, session, marks)
   const settled = { ...set, ...bought.settled }

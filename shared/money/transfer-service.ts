@@ -83,19 +83,23 @@ async function requireConfirmedBelow(ctx: Context, [first]: readonly TransferRec
 /**
  * Stores signed transfers with their payouts' steps, like storeTransfers().
  *
- * @returns false, with nothing stored, if something has changed meanwhile: then the transactions are dropped
+ * @returns `dropped`, with nothing stored, if something has changed meanwhile: they are to be sent by nobody
  * @throws what storeTransfers() throws in an outage, without the lease, or for transfers without payouts
  */
-export async function storeOrDrop(...[ctx, transfers, listed]: Parameters<typeof storeTransfers>) {
+export async function storeOrDrop(
+  ctx: Context,
+  transfers: readonly TransferRecord[],
+  listed?: readonly Pick<PayoutRecord, '_id' | 'address'>[],
+): Promise<'stored' | 'dropped'> {
   try {
     await storeTransfers(ctx, transfers, listed)
-    return true
+    return 'stored'
   } catch (error) {
-    if (isDuplicateKey(error) || error instanceof Overtaken) return false
+    if (isDuplicateKey(error) || error instanceof Overtaken) return 'dropped'
     const payoutIds = transfers.flatMap(({ payout_ids: ids }) => ids)
     if (isOutage(error) || error instanceof LeaseLost || payoutIds.length === 0) throw error
     ctx.log.warn({ err: error, payout_ids: payoutIds }, 'a payout has changed: its transaction is dropped')
-    return false
+    return 'dropped'
   }
 }
 

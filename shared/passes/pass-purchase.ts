@@ -208,7 +208,7 @@ export const passPurpose: Purpose = {
   inTurn: serializeByReferrer,
   async received(ctx, invoice, payment, session) {
     const price = await findPurchasePrice(ctx, invoice, payment)
-    if (price === undefined) return undefined
+    if (price === undefined) return { kind: 'waits', for: 'rate' }
     const cause = {
       source: payment._id,
       at: unixSeconds(ctx.database.now()),
@@ -227,7 +227,8 @@ export const passPurpose: Purpose = {
       session,
     )
     const rate = price.rate === undefined ? {} : { arrival_rate: price.rate }
-    return { ...outcome, settled: { credited_days: days, price_raw: String(priceRaw), ...rate } }
+    const settled = { credited_days: days, price_raw: String(priceRaw), ...rate }
+    return { kind: 'buys', outcome: { ...outcome, settled } }
   },
   undone: takeBackPayment,
   async expired(ctx, invoice, session) {

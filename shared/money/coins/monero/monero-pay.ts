@@ -186,5 +186,5 @@ async function store(
     payout_ids: listed.map(({ _id }) => _id),
     state: 'signed',
   })
-  return (await storeOrDrop(ctx, [transfer], listed)) ? transfer : undefined
+  return (await storeOrDrop(ctx, [transfer], listed)) === 'stored' ? transfer : undefined
 }

@@ -11,7 +11,6 @@ import { generateWork } from './nano-work.ts'
 
 /** A block is confirmed within a second; a round waits for it this long and then leaves it to the next. */
 export const CONFIRM_WAIT_MS = 5 * SECOND_MS
-
 export const CONFIRM_POLL_MS = 200
 
 /** Offers blocks in their order and waits for them, for up to 5 s; notes what was published and confirmed. */
@@ -22,7 +21,6 @@ export async function publishAll(
 ): Promise<{ readonly kind: 'confirmed' } | { readonly kind: 'waiting' } | Difference> {
   if (run.length === 0) return { kind: 'confirmed' }
   const untilMs = performance.now() + CONFIRM_WAIT_MS
-  const now = nowSeconds(ctx)
   const published = new Set<TransferRecord>()
   let open = run
   let unnoted = run.filter(({ state }) => state === 'signed' || state === 'held')
@@ -31,34 +29,45 @@ export async function publishAll(
     const isThere = (transfer: TransferRecord): boolean =>
       published.has(transfer) || found.has(hashOf(transfer))
     const confirmed = open.filter((transfer) => found.get(hashOf(transfer))?.confirmed === true)
-    let refused: { transfer: TransferRecord; reason: string } | undefined
-    let isPaused = false
-    for (const transfer of open.filter((candidate) => !isThere(candidate))) {
-      isPaused = !isToBeOffered(transfer, now)
-      if (isPaused) break
-      if (transfer.state === 'confirmed')
-        ctx.log.warn({ transfer_id: transfer._id, block: transfer.tx }, LACKING)
-      const reason = await publish(ctx, transfer)
-      if (reason === undefined) published.add(transfer)
-      else {
-        refused = { transfer, reason }
-        break
-      }
-    }
+    const lacking = open.filter((transfer) => !isThere(transfer))
+    const offered = await offerInOrder(ctx, lacking)
+    for (const transfer of offered.taken) published.add(transfer)
     // After a death between the two it becomes known here that they were published.
-    const noted = unnoted.filter(isThere)
-    await moveTransfers(ctx, noted, 'taken')
+    await moveTransfers(ctx, unnoted.filter(isThere), 'taken')
     unnoted = unnoted.filter((transfer) => !isThere(transfer))
     // One that is taken again is refused no more: another time counts from its own first refusal.
-    for (const taken of published)
+    for (const taken of offered.taken)
       if (taken.refused !== undefined) await ctx.transfers.setRefused(taken._id, null)
     await moveTransfers(ctx, confirmed, 'confirmed')
     open = open.filter((transfer) => !confirmed.includes(transfer))
-    if (refused !== undefined) return weighRefusal(ctx, account, refused.transfer, refused.reason)
+    if (offered.kind === 'refused') return weighRefusal(ctx, account, offered.transfer, offered.reason)
     if (open.length === 0) return { kind: 'confirmed' }
-    if (isPaused || performance.now() >= untilMs) return { kind: 'waiting' }
+    if (offered.kind === 'paused' || performance.now() >= untilMs) return { kind: 'waiting' }
     await sleep(pauseMs)
   }
+}
+
+/** What became of blocks that were offered one after the other: the first that isn't taken ends it. */
+type Offered = { readonly taken: readonly TransferRecord[] } & (
+  | { readonly kind: 'all taken' }
+  /** The next was refused lately, and is offered again after a pause. */
+  | { readonly kind: 'paused' }
+  | { readonly kind: 'refused'; readonly transfer: TransferRecord; readonly reason: string }
+)
+
+/** Offers the node the blocks that it lacks, in the order of their chain. */
+async function offerInOrder(ctx: NanoContext, lacking: readonly TransferRecord[]): Promise<Offered> {
+  const now = nowSeconds(ctx)
+  const taken: TransferRecord[] = []
+  for (const transfer of lacking) {
+    if (!isToBeOffered(transfer, now)) return { kind: 'paused', taken }
+    if (transfer.state === 'confirmed')
+      ctx.log.warn({ transfer_id: transfer._id, block: transfer.tx }, LACKING)
+    const reason = await publish(ctx, transfer)
+    if (reason !== undefined) return { kind: 'refused', transfer, reason, taken }
+    taken.push(transfer)
+  }
+  return { kind: 'all taken', taken }
 }
 
 const LACKING = 'the Nano node lacks a block of ours that it had confirmed; it is published again'

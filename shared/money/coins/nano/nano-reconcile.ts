@@ -6,7 +6,7 @@ import type { Findings, WalletState } from '../../driver.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
 import { moveTransfers } from '../../transfer-service.ts'
 import { OPEN_TRANSFERS, TREASURY_INDEX } from '../../transfer.ts'
-import { accountOf, isOfAccount, settleAccount, type Adopter } from './nano-recovery.ts'
+import { accountOf, isOfAccount, settleAccount, type Adopter, type OwnAccount } from './nano-recovery.ts'
 import type { NanoBlock } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 
@@ -97,46 +97,72 @@ async function settlePage(
   adopter: Adopter,
   findings: Findings,
 ): Promise<void> {
-  const { rpc } = ctx.nano
-  const { keys, treasury } = ctx.nano.wallet()
+  const { keys } = ctx.nano.wallet()
   const records = await ctx.addresses.listAt('xno', indexes)
   const stored = new Map(records.map(({ index, address }) => [index, address]))
-  const addressOf = (index: number) => stored.get(index) ?? keys.deriveAccount(index).address
-  const accounts = indexes.map((index) => ({ index, address: addressOf(index) }))
-  const frontiers = await rpc.frontiers(accounts.map(({ address }) => address))
-  const balances = new Map<number, bigint>()
-  const received = new Map<number, { sumRaw: bigint; sources: string[] }>()
-  const noting: Adopter = {
+  const accounts = indexes.map((index) => ({
+    index,
+    address: stored.get(index) ?? keys.deriveAccount(index).address,
+  }))
+  const frontiers = await ctx.nano.rpc.frontiers(accounts.map(({ address }) => address))
+  const moneyAt = new Map<number, MoneyAt>()
+  for (const account of accounts)
+    if (frontiers.has(account.address))
+      moneyAt.set(account.index, await settleCounting(ctx, account, adopter))
+  await noteStrays(ctx, accounts, moneyAt, findings)
+}
+
+interface MoneyAt {
+  balanceRaw: bigint
+  /** What blocks have received that were not on record, and the hashes of the sends. */
+  receivedRaw: bigint
+  sources: string[]
+}
+
+const NO_MONEY: MoneyAt = { balanceRaw: 0n, receivedRaw: 0n, sources: [] }
+
+/** Applies the recovery rule to an account, like settleAccount(). @returns what it holds, and was found to have had */
+async function settleCounting(ctx: NanoContext, account: OwnAccount, adopter: Adopter): Promise<MoneyAt> {
+  const money: MoneyAt = { ...NO_MONEY, sources: [] }
+  const settled = await settleAccount(ctx, account, {
     ...adopter,
     async adopt(found) {
       await adopter.adopt(found)
-      const { kind, account_index: index = treasury.index, amountRaw, signed } = found
-      if (kind !== 'receive') return
-      const { sumRaw, sources } = received.get(index) ?? { sumRaw: 0n, sources: [] }
-      const { link } = JSON.parse(signed) as NanoBlock
-      received.set(index, { sumRaw: sumRaw + amountRaw, sources: [...sources, link] })
+      if (found.kind !== 'receive') return
+      money.receivedRaw += found.amountRaw
+      money.sources.push((JSON.parse(found.signed) as NanoBlock).link)
     },
-  }
-  for (const account of accounts.filter(({ address }) => frontiers.has(address))) {
-    const { info } = (await settleAccount(ctx, account, noting)) ?? {}
-    balances.set(account.index, info?.balanceRaw ?? 0n)
-  }
-  const invoices = await ctx.invoices.findByAddresses('xno', indexes)
+  })
+  return { ...money, balanceRaw: settled.kind === 'settled' ? (settled.info?.balanceRaw ?? 0n) : 0n }
+}
+
+/** Gives `findings` the money at accounts that no invoice has: what is there, and what has left them. */
+async function noteStrays(
+  ctx: NanoContext,
+  accounts: readonly OwnAccount[],
+  moneyAt: ReadonlyMap<number, MoneyAt>,
+  findings: Findings,
+): Promise<void> {
+  const { rpc } = ctx.nano
+  const invoices = await ctx.invoices.findByAddresses(
+    'xno',
+    accounts.map(({ index }) => index),
+  )
   const invoiced = new Set(invoices.map(({ address_index: index }) => index))
-  const uninvoiced = accounts.filter(({ index }) => index !== treasury.index && !invoiced.has(index))
+  const uninvoiced = accounts.filter(({ index }) => index !== TREASURY_INDEX && !invoiced.has(index))
   const addresses = uninvoiced.map(({ address }) => address)
   const receivable = await rpc.receivable(addresses, dustThreshold('xno'))
   for (const { index, address } of uninvoiced) {
     const waiting = receivable.get(address) ?? []
-    const { sumRaw, sources } = received.get(index) ?? { sumRaw: 0n, sources: [] }
-    const balanceRaw = balances.get(index) ?? 0n
+    const { balanceRaw, receivedRaw, sources } = moneyAt.get(index) ?? NO_MONEY
     const thereRaw = waiting.reduce((sum, { amountRaw }) => sum + amountRaw, balanceRaw)
-    if (thereRaw === 0n && sumRaw === 0n) continue
+    if (thereRaw === 0n && receivedRaw === 0n) continue
     const blocks = await rpc.blocksInfo([...sources, ...waiting.map(({ hash }) => hash)])
     const senders = [...new Set([...blocks.values()].map(({ account }) => account))]
     const about = { address, address_index: index, senders }
     if (thereRaw > 0n) findings.stray({ ...about, amount_raw: String(thereRaw) })
-    if (sumRaw > balanceRaw) findings.stray({ ...about, amount_raw: String(sumRaw - balanceRaw), gone: true })
+    if (receivedRaw > balanceRaw)
+      findings.stray({ ...about, amount_raw: String(receivedRaw - balanceRaw), gone: true })
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Findings, Sending } from '../../driver.ts'
+import type { Difference, Findings, Sending } from '../../driver.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
 import { moveTransfers, reinstateTransfer, replaceTransfer } from '../../transfer-service.ts'
 import type { TransferRecord } from '../../transfer.ts'
@@ -7,7 +7,7 @@ import { ZERO_HASH, isEpochBlock, workRootOf, type NanoBlock } from './nano-bloc
 import type { NanoContext } from './nano-gateway.ts'
 import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
 import { CONFIRMED } from './nano-proof.ts'
-import type { NanoBlockInfo } from './nano-rpc.ts'
+import type { NanoAccountInfo, NanoBlockInfo } from './nano-rpc.ts'
 import { startFindings } from '../../reconcile.ts'
 import { listUnexplained } from '../../unexplained-sends.ts'
 
@@ -37,11 +37,13 @@ export interface Adopter extends Pick<Findings, 'adopt' | 'count'> {
  * Applies the recovery rule to an account: confirms, replaces, reinstates and adopts blocks on record as
  * its chain has them.
  *
- * @returns `due`: blocks on record that the chain has not confirmed, in its order, to be published and waited
- *   for: the next one, if it was confirmed before, or else all; undefined if `adopter` does not accept a block that isn't on record
  * @throws NodeUnreachable, NodeRefused
  */
-export async function settleAccount(ctx: NanoContext, account: OwnAccount, adopter: Adopter) {
+export async function settleAccount(
+  ctx: NanoContext,
+  account: OwnAccount,
+  adopter: Adopter,
+): Promise<Settled | { readonly kind: 'not accepted'; readonly hash: string }> {
   // The node first and then the database: whatever the node has of ours was stored before it was published.
   const info = await ctx.nano.rpc.accountInfo(account.address)
   const { tail, balanceRaw } =
@@ -53,7 +55,8 @@ export async function settleAccount(ctx: NanoContext, account: OwnAccount, adopt
     before = found.balanceRaw
     const isOurs = change !== 0n || !isEpochBlock(block)
     const unknown: UnknownBlock = { hash: found.hash, block, isConfirmed: found.confirmed, change }
-    if (record === undefined && isOurs && !(await adopter.accepts(unknown))) return undefined
+    if (record === undefined && isOurs && !(await adopter.accepts(unknown)))
+      return { kind: 'not accepted', hash: found.hash }
     if (!found.confirmed) {
       // Not before it is confirmed has it taken anybody's place.
       if (record !== undefined) due.push(record)
@@ -65,13 +68,25 @@ export async function settleAccount(ctx: NanoContext, account: OwnAccount, adopt
   }
   for (let place = (info?.frontier ?? publicKeyOf(account)).toLowerCase(); ;) {
     const next = await ctx.transfers.findSuccessor(account.index, place)
-    if (next === undefined) return { info, due }
+    if (next === undefined) return { kind: 'settled', info, due }
     due.push(next)
     // A node that lacks a confirmed block has lost it, or is behind by any number of blocks: it gets that one
     // first. What is not confirmed is one run at most.
-    if (next.state === 'confirmed') return { info, due }
+    if (next.state === 'confirmed') return { kind: 'settled', info, due }
     place = next.tx
   }
+}
+
+/** An account whose chain is as the database has it, but for what is still to be published. */
+interface Settled {
+  readonly kind: 'settled'
+  /** Undefined if the account has no block. */
+  readonly info: NanoAccountInfo | undefined
+  /**
+   * Blocks on record that the chain has not confirmed, in its order, to be published and waited for: the next one, if
+   * it was confirmed before, or else all.
+   */
+  readonly due: readonly TransferRecord[]
 }
 
 interface ChainBlock {
@@ -219,9 +234,8 @@ export const isOfAccount = (transfer: TransferRecord, { address }: Pick<NanoAcco
  *
  * @throws NodeUnreachable if a block that the operator has recorded is not confirmed yet
  */
-export async function settleOrDiffer(ctx: NanoContext, account: OwnAccount) {
+export async function settleOrDiffer(ctx: NanoContext, account: OwnAccount): Promise<Settled | Difference> {
   const { findings } = startFindings(ctx, 'xno', 'found in the chain, as the operator recorded it')
-  let strange = ''
   const settled = await settleAccount(ctx, account, {
     ...findings,
     treasury: (await ctx.coins.findCoin('xno'))?.treasury_address,
@@ -233,14 +247,13 @@ export async function settleOrDiffer(ctx: NanoContext, account: OwnAccount) {
           : change > 0n && (await isInvoiced(ctx, account))
       if (isAccepted && !isConfirmed)
         throw new NodeUnreachable(`block ${hash} of account ${account.index} is not confirmed yet`)
-      strange = hash
       return isAccepted
     },
   })
-  if (settled !== undefined) return { kind: 'settled', ...settled } as const
+  if (settled.kind === 'settled') return settled
   const which = account.index === TREASURY_INDEX ? 'the treasury' : `account ${account.index}`
-  const why = `the last block of ${which} (${account.address}) is ${strange}, which the database does not know`
-  return { kind: 'differs', why } as const
+  const why = `the last block of ${which} (${account.address}) is ${settled.hash}, which the database does not know`
+  return { kind: 'differs', why }
 }
 
 const isInvoiced = async (ctx: NanoContext, { index }: OwnAccount): Promise<boolean> =>

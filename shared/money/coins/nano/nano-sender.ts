@@ -161,7 +161,7 @@ async function sign(ctx: NanoContext, account: NanoAccount, run: readonly Sender
     })
   })
   const listed = works.flatMap(({ step }) => step.payouts ?? [])
-  return (await storeOrDrop(ctx, transfers, listed)) ? transfers : []
+  return (await storeOrDrop(ctx, transfers, listed)) === 'stored' ? transfers : []
 }
 
 /** How long after its beginning a run stops looking for more work. */

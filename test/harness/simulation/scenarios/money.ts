@@ -226,6 +226,6 @@ async function payOut(ctx: Context, chain: Chain, world: World, isLast = false):
     payment_ids: [],
     payout_ids: chosen.map(({ _id }) => _id),
   })
-  if (await storeOrDrop(ctx, [transfer], chosen)) chain.publish(transfer)
+  if ((await storeOrDrop(ctx, [transfer], chosen)) === 'stored') chain.publish(transfer)
   return true
 }
