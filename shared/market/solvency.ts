@@ -108,24 +108,26 @@ export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof
           now: formatSigned(owed[currency], currency),
         })),
         last_seal: sealed.seal ?? null,
-        held: COINS.map((currency) => {
-          const { received, paidOut, fees } = sums[currency]
-          const heldRaw = received - paidOut - fees
-          return {
-            currency,
-            received_raw: String(received),
-            paid_out_raw: String(paidOut),
-            fees_raw: String(fees),
-            held_raw: String(heldRaw),
-            held: formatSigned(heldRaw, currency),
-          }
-        }),
+        held: COINS.map((currency) => viewHeld(currency, sums[currency])),
         held_at: unixSeconds(atMs),
         ...accounts,
         how_to_check: HOW_TO_CHECK,
         honest_limits: HONEST_LIMITS,
       }
     })
+}
+
+/** Shows what is held of a coin for market orders, and how that comes about. */
+function viewHeld(currency: Coin, { received, paidOut, fees }: Sums[Coin]) {
+  const heldRaw = received - paidOut - fees
+  return {
+    currency,
+    received_raw: String(received),
+    paid_out_raw: String(paidOut),
+    fees_raw: String(fees),
+    held_raw: String(heldRaw),
+    held: formatSigned(heldRaw, currency),
+  }
 }
 
 const HOW_TO_CHECK = [
