@@ -19,9 +19,8 @@ import { RECEIVABLE_BATCH } from './nano-rpc.ts'
  */
 
 const AT_ONCE = 4
-/** Few at first, so that the node is soon asked, then twice as many each time. */
-const FIRST_OPEN_PAGE = AT_ONCE * RECEIVABLE_BATCH
-const MAX_OPEN_PAGE = 16 * RECEIVABLE_BATCH
+/** Unexpired invoices that are read at once, and asked about in batches. */
+const OPEN_PAGE = 16 * RECEIVABLE_BATCH
 const EXPIRED_PAGES = 100
 
 /**
@@ -53,21 +52,15 @@ async function* scanOpen(ctx: NanoContext): AsyncGenerator<Sighting> {
   for await (const sightings of read) yield* sightings
 }
 
-/** Yields batches of unexpired invoices' addresses; reads the next page while these are asked about. */
+/** Yields batches of unexpired invoices' addresses. */
 async function* readOpen(ctx: NanoContext): AsyncGenerator<string[]> {
-  let limit = FIRST_OPEN_PAGE
-  const read = (after: string) => {
-    const page = ctx.invoices.listOpenIndexes('xno', after, limit)
-    limit = Math.min(2 * limit, MAX_OPEN_PAGE)
-    page.catch(() => undefined) // whoever awaits it gets the error; nobody does if another page failed before
-    return page
-  }
-  let next = read('')
-  for (let page = await next; page !== undefined; page = await next) {
-    next = read(page.last)
+  for (let after = ''; ;) {
+    const page = await ctx.invoices.listOpenIndexes('xno', after, OPEN_PAGE)
+    if (page === undefined) return
     const addresses = await addressesOf(ctx, page.indexes)
     for (let start = 0; start < addresses.length; start += RECEIVABLE_BATCH)
       yield addresses.slice(start, start + RECEIVABLE_BATCH)
+    after = page.last
   }
 }
 
