@@ -217,9 +217,9 @@ function effectOf(arrival: ArrivalRecord, event: ArrivalEvent, at: number): Effe
       return { set: { ...owner, late, shown_at: at, state: 'seen', by: 'operator' } }
     }
     case 'kept':
-      return { set: { came_to: 'operator' }, lines: keptLine(arrival, true, event.stepId, at) }
+      return { set: { came_to: 'operator' }, lines: keptLine(arrival, event.step, event.stepId, at) }
     case 'kept_undone':
-      return { set: { came_to: 'unassigned' }, lines: keptLine(arrival, false, event.stepId, at) }
+      return { set: { came_to: 'unassigned' }, lines: keptLine(arrival, event.step, event.stepId, at) }
     case 'sent_back':
       return { set: { payout_id: event.payoutId } }
     case 'return_withdrawn':

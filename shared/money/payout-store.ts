@@ -156,9 +156,7 @@ function joinTransfers(payouts: Records<StoredPayout>, transfers: TransferStore)
 async function unsendable(transfers: TransferStore, coin: Coin, state: PayoutState, at: number) {
   if (state === 'manual' || state === 'withdrawn') return { state }
   if (state === 'owed') {
-    const isDecided = { 'decided.until': { $gt: at } }
-    const holds = [{ address: none }, { frozen: some }, { to_self: some }, isDecided]
-    return { state, held_by: none, $or: holds }
+    return { state, held_by: none, $nor: [sendableAt(at)] }
   }
   const carried = { ...idIn(await transfers.listPayoutsIn(coin, state)), state: 'in_transfer' as const }
   return state === 'held' ? { $or: [{ state: 'owed' as const, held_by: some }, carried] } : carried

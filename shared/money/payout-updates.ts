@@ -1,7 +1,7 @@
 import type { Context } from '../context.ts'
 import type { Session } from '../platform/database.ts'
 import { nowSeconds } from '../platform/time.ts'
-import { decidePayout, type PayoutEvent } from './payout-steps.ts'
+import { decidePayout, type PayoutEvent, type PayoutStays, type PayoutUpdate } from './payout-steps.ts'
 import type { StoredPayout } from './payout.ts'
 import { purposeOf } from './purpose.ts'
 
@@ -36,7 +36,7 @@ export async function takePayoutStep(
   event: PayoutEvent,
   attempt: string | undefined,
   session: Session,
-) {
+): Promise<PayoutUpdate | PayoutStays> {
   const decision = decidePayout(payout, event, nowSeconds(ctx), attempt)
   if (decision.kind === 'stays') return decision
   await ctx.payouts.move(payout, decision, session)
@@ -47,8 +47,12 @@ export async function takePayoutStep(
 
 /** Takes a payout's step that has to be possible, like takePayoutStep(). @throws Error if the payout stays */
 export async function requirePayoutStep(
-  ...[ctx, payout, event, attempt, session]: Parameters<typeof takePayoutStep>
-) {
+  ctx: Context,
+  payout: StoredPayout,
+  event: PayoutEvent,
+  attempt: string | undefined,
+  session: Session,
+): Promise<void> {
   const decision = await takePayoutStep(ctx, payout, event, attempt, session)
   if (decision.kind === 'moves') return
   const hold = decision.because === 'state' ? '' : ` (${decision.because})`

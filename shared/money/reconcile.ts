@@ -15,7 +15,7 @@ import type { InvoiceRecord } from './invoice.ts'
 import { adoptTransfers, explainTransfer, newTransfer } from './transfer-service.ts'
 import { freeCleared } from './payout-service.ts'
 import type { FoundSend, StrayMoney } from './reconciliation-store.ts'
-import { listUndecided, listUnexplained } from './unexplained-sends.ts'
+import { listUndecided, unexplainedRecipients } from './unexplained-sends.ts'
 
 /*
  * After a database was restored, or the wallet was used elsewhere or replaced, a reconciliation puts on
@@ -139,7 +139,7 @@ async function markForeign(ctx: Context, driver: CoinDriver): Promise<number> {
  */
 export async function adoptTransaction(ctx: Context, coin: Coin, found: FoundTransaction, reason: string) {
   const { amountRaw, to: _to, sent: _sent, paymentIds = [], ...transaction } = found
-  const unexplained = await listUnexplained(ctx, coin, found)
+  const unexplained = await unexplainedRecipients(ctx, coin, found)
   const transfer = newTransfer(ctx, {
     coin,
     ...transaction,

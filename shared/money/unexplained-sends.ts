@@ -60,7 +60,7 @@ export async function isPaidUp(ctx: Context, { coin, tx, amount_raw, unexplained
   const amountRaw = BigInt(amount_raw)
   const [address = ANYWHERE] = to
   const sent = to.length === 1 && address !== ANYWHERE ? { sent: [{ address, amountRaw }] } : {}
-  return (await listUnexplained(ctx, coin, { tx, amountRaw, to, ...sent })).length === 0
+  return (await unexplainedRecipients(ctx, coin, { tx, amountRaw, to, ...sent })).length === 0
 }
 
 /**
@@ -68,7 +68,7 @@ export async function isPaidUp(ctx: Context, { coin, tx, amount_raw, unexplained
  * transaction. If the wallet doesn't know who got what, as after it was restored from its seed, the sum of all
  * decides: all recipients or none.
  */
-export async function listUnexplained(ctx: Context, coin: Coin, { tx, amountRaw, to, sent }: Sending) {
+export async function unexplainedRecipients(ctx: Context, coin: Coin, { tx, amountRaw, to, sent }: Sending) {
   const paid = await ctx.payouts.listPaidByHand(coin, tx)
   const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amount) => total + amount, 0n)
   const paidRaw = (payouts: typeof paid) => sum(payouts.map(({ amount_raw: raw }) => BigInt(raw)))

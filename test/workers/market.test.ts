@@ -531,7 +531,7 @@ describe('a payout', () => {
     const [one, other] = [await released(), await released()]
     const first = transfer(await payoutsOf(one))
     const second = { ...transfer(await payoutsOf(other)), previous: first.previous ?? '' }
-    expect([await storeOrDrop(ctx, [first]), await storeOrDrop(ctx, [second])]).toEqual([true, false])
+    expect([await storeOrDrop(ctx, [first]), await storeOrDrop(ctx, [second])]).toEqual(['stored', 'dropped'])
     expect(await payoutsOf(other)).toMatchObject([{ state: 'owed' }])
     expect(await ctx.transfers.find(second._id)).toBeUndefined()
     await moveTransfer(ctx, first, 'taken')

@@ -3,7 +3,7 @@ import type { CoinRecord } from '../../coin-store.ts'
 import { NOT_COMPARED, type Agreement, type FoundTransaction } from '../../driver.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
 import { ANYWHERE, type TransferRecord } from '../../transfer.ts'
-import { listUnexplained } from '../../unexplained-sends.ts'
+import { unexplainedRecipients } from '../../unexplained-sends.ts'
 import type { MoneroContext } from './monero-gateway.ts'
 import type { MoneroOutgoing } from './monero-wallet.ts'
 
@@ -106,7 +106,7 @@ export const isDeep = (ctx: MoneroContext, { confirmations }: { confirmations: n
 
 /** Whether the operator has recorded it, and all that it sent away, as paid by hand. */
 export const isByHand = async (ctx: MoneroContext, sent: MoneroOutgoing): Promise<boolean> =>
-  sent.amountPico > 0n && (await listUnexplained(ctx, 'xmr', toFound(sent))).length === 0
+  sent.amountPico > 0n && (await unexplainedRecipients(ctx, 'xmr', toFound(sent))).length === 0
 
 /** What the wallet knows of a transaction that it sent, as a reconciliation takes it. */
 export function toFound(outgoing: MoneroOutgoing): FoundTransaction {

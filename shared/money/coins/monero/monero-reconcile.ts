@@ -3,7 +3,7 @@ import type { Findings } from '../../driver.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
 import { firstCompared, isByHand, isDeep, readSent, toFound } from './monero-chain.ts'
 import type { MoneroContext } from './monero-gateway.ts'
-import { leaveToOtherWallets, seeToTransfers } from './monero-recovery.ts'
+import { markForeignTransfers, recoverTransfers } from './monero-recovery.ts'
 import { countPayments } from './monero-scan.ts'
 import { makeLackingAddresses } from './monero-addresses.ts'
 
@@ -26,7 +26,7 @@ export async function reconcileWallet(
       throw new NodeUnreachable(`transaction ${send.txHash} is not confirmed yet; reconcile again once it is`)
   }
   await countPayments(ctx, sinceHeight, height, findings)
-  await leaveToOtherWallets(ctx, address)
-  await seeToTransfers(ctx, sent, height, true)
+  await markForeignTransfers(ctx, address)
+  await recoverTransfers(ctx, sent, height, true)
   return { address, height, totalRaw: (await wallet.balance()).totalPico }
 }

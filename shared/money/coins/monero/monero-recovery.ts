@@ -18,7 +18,7 @@ import type { MoneroOutgoing, MoneroOutgoingState } from './monero-wallet.ts'
  * @param height how many blocks the wallet had before it was asked for anything else
  * @param isAsked offers refused ones now, not when it is time
  */
-export async function seeToTransfers(
+export async function recoverTransfers(
   ctx: MoneroContext,
   { outgoing, stored }: Sent,
   height: number,
@@ -145,7 +145,7 @@ function readSigned({ _id, signed }: Pick<TransferRecord, '_id' | 'signed'>): Si
  * Marks transfers that another wallet than `address` signed, and unmarks those of this one. A marked one
  * blocks nothing, and is held until the operator has found out whether it paid, or its wallet is back.
  */
-export async function leaveToOtherWallets(ctx: MoneroContext, address: string): Promise<void> {
+export async function markForeignTransfers(ctx: MoneroContext, address: string): Promise<void> {
   const foreign = await ctx.transfers.listForeign('xmr')
   for (const transfer of [...(await listOpen(ctx)), ...(await listRecent(ctx)), ...foreign]) {
     if (transfer.payout_ids.length === 0) continue

@@ -6,8 +6,8 @@ import { reconcileAccounts } from './nano-reconcile.ts'
 import { nanoHoldings } from './nano-holdings.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
-import { MAX_RUN, checkSeed } from './nano-sender.ts'
-import { settleOrDiffer } from './nano-recovery.ts'
+import { MAX_RUN, maySign } from './nano-sender.ts'
+import { recoverOrDiffer } from './nano-recovery.ts'
 import { tryWork } from './nano-work.ts'
 import { scanInvoice, scanRound } from './nano-scan.ts'
 import { findSend } from './nano-proof.ts'
@@ -35,9 +35,9 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
     async checkAgreement() {
       const { treasury } = ctx.nano.wallet()
       await noteProblem(ctx, 'xno', 'wallet', undefined)
-      if (!(await checkSeed(ctx))) return NOT_COMPARED
-      const settled = await settleOrDiffer(ctx, treasury)
-      if (settled.kind === 'differs') return settled
+      if (!(await maySign(ctx))) return NOT_COMPARED
+      const recovered = await recoverOrDiffer(ctx, treasury)
+      if (recovered.kind === 'differs') return recovered
       await tryWork(ctx)
       return AGREES
     },

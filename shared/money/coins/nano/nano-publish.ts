@@ -4,8 +4,16 @@ import type { Difference } from '../../driver.ts'
 import { NodeRefused } from '../../node-errors.ts'
 import { moveTransfers, noteRefusal } from '../../transfer-service.ts'
 import { isToBeOffered, type TransferRecord } from '../../transfer.ts'
-import { accountOf, settleOrDiffer, yieldToReceiver, type OwnAccount } from './nano-recovery.ts'
-import { ZERO_HASH, hashNanoBlock, workRootOf, type NanoBlock, type NanoSubtype } from './nano-blocks.ts'
+import { accountOf, recoverOrDiffer, replaceIfReceived, type OwnAccount } from './nano-recovery.ts'
+import {
+  hashOf,
+  txOf,
+  ZERO_HASH,
+  hashNanoBlock,
+  workRootOf,
+  type NanoBlock,
+  type NanoSubtype,
+} from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { generateWork } from './nano-work.ts'
 
@@ -40,7 +48,7 @@ export async function publishAll(
       if (taken.refused !== undefined) await ctx.transfers.setRefused(taken._id, null)
     await moveTransfers(ctx, confirmed, 'confirmed')
     open = open.filter((transfer) => !confirmed.includes(transfer))
-    if (offered.kind === 'refused') return weighRefusal(ctx, account, offered.transfer, offered.reason)
+    if (offered.kind === 'refused') return explainRefusal(ctx, account, offered.transfer, offered.reason)
     if (open.length === 0) return { kind: 'confirmed' }
     if (offered.kind === 'paused' || performance.now() >= untilMs) return { kind: 'waiting' }
     await sleep(pauseMs)
@@ -72,8 +80,6 @@ async function offerInOrder(ctx: NanoContext, lacking: readonly TransferRecord[]
 
 const LACKING = 'the Nano node lacks a block of ours that it had confirmed; it is published again'
 const NOT_TAKEN = 'the Nano node does not take a block of ours; trying again'
-
-const hashOf = ({ tx }: TransferRecord): string => tx.toUpperCase()
 
 /**
  * Offers a block to the node, with new work if the stored work is too little. The node refuses a block
@@ -109,17 +115,17 @@ async function offer(ctx: NanoContext, block: NanoBlock, subtype: NanoSubtype): 
 }
 
 /** Finds out why the node refuses a block: it is behind, another block has the place, or the block is bad. */
-async function weighRefusal(
+async function explainRefusal(
   ctx: NanoContext,
   account: OwnAccount,
   transfer: TransferRecord,
   reason: string,
 ): Promise<{ readonly kind: 'waiting' } | Difference> {
-  const chain = await settleOrDiffer(ctx, account)
+  const chain = await recoverOrDiffer(ctx, account)
   if (chain.kind === 'differs') return chain
   const block = readSigned(transfer)
   const isNext = (chain.info?.frontier ?? ZERO_HASH) === block.previous
-  if (isNext && reason === 'Unreceivable' && (await yieldToReceiver(ctx, account, block)))
+  if (isNext && reason === 'Unreceivable' && (await replaceIfReceived(ctx, account, block)))
     return { kind: 'waiting' }
   // A source that the node has not seen yet is a matter of time, as is an account that it is behind with.
   if (isNext && reason !== 'Gap source block') await noteRefusal(ctx, transfer, reason)
@@ -134,10 +140,10 @@ async function weighRefusal(
  * @returns a difference between that account's chain and the database, if there is one
  */
 async function publishSource(ctx: NanoContext, account: OwnAccount, { link }: NanoBlock) {
-  const source = await ctx.transfers.findByTx('xno', link.toLowerCase())
+  const source = await ctx.transfers.findByTx('xno', txOf(link))
   if (source?.account_index === undefined || source.account_index === account.index) return undefined
   const sourceAccount = { index: source.account_index, address: accountOf(source) }
-  const chain = await settleOrDiffer(ctx, sourceAccount)
+  const chain = await recoverOrDiffer(ctx, sourceAccount)
   const end = chain.kind === 'differs' ? chain : await publishAll(ctx, sourceAccount, chain.due)
   return end.kind === 'differs' ? end : undefined
 }
@@ -145,7 +151,7 @@ async function publishSource(ctx: NanoContext, account: OwnAccount, { link }: Na
 /** @throws Error if the stored block doesn't have the transfer's hash */
 function readSigned({ _id, signed, tx }: TransferRecord): NanoBlock {
   const block = JSON.parse(signed) as NanoBlock
-  if (hashNanoBlock(block).toLowerCase() !== tx)
+  if (txOf(hashNanoBlock(block)) !== tx)
     throw new Error(`transfer ${_id} holds another block than its hash says`)
   return block
 }

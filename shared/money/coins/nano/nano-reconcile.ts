@@ -6,7 +6,7 @@ import type { Findings, WalletState } from '../../driver.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
 import { moveTransfers } from '../../transfer-service.ts'
 import { OPEN_TRANSFERS, TREASURY_INDEX } from '../../transfer.ts'
-import { accountOf, isOfAccount, settleAccount, type Adopter, type OwnAccount } from './nano-recovery.ts'
+import { accountOf, isOfAccount, recoverAccount, type Adopter, type OwnAccount } from './nano-recovery.ts'
 import type { NanoBlock } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 
@@ -30,16 +30,16 @@ export async function reconcileAccounts(ctx: NanoContext, findings: Findings): P
       return Promise.resolve(true)
     },
   }
-  for await (const indexes of readKnown(ctx)) await settlePage(ctx, indexes, adopter, findings)
+  for await (const indexes of readKnown(ctx)) await recoverPage(ctx, indexes, adopter, findings)
   const runs = runsOf(readIndexFile(wallet.indexFile))
   for (const [place, run] of runs.entries())
     for (const indexes of listRun(run, place === runs.length - 1)) {
       const onRecord = new Set((await ctx.addresses.listAt('xno', indexes)).map(({ index }) => index))
       const forgotten = indexes.filter((index) => !onRecord.has(index))
-      if (forgotten.length > 0) await settlePage(ctx, forgotten, adopter, findings)
+      if (forgotten.length > 0) await recoverPage(ctx, forgotten, adopter, findings)
       if (place >= runs.length - WATCHED_RUNS) await watchForgotten(ctx, indexes)
     }
-  await settleForeign(ctx, adopter)
+  await recoverForeign(ctx, adopter)
   const { address } = wallet.treasury
   const totalRaw = (await ctx.nano.rpc.accountInfo(address))?.confirmedBalanceRaw ?? 0n
   return { address, height: cemented, totalRaw }
@@ -91,7 +91,7 @@ async function watchForgotten(ctx: NanoContext, indexes: readonly number[]): Pro
 }
 
 /** Reads the chains of accounts, and notes money at those without an invoice. */
-async function settlePage(
+async function recoverPage(
   ctx: NanoContext,
   indexes: readonly number[],
   adopter: Adopter,
@@ -108,7 +108,7 @@ async function settlePage(
   const moneyAt = new Map<number, MoneyAt>()
   for (const account of accounts)
     if (frontiers.has(account.address))
-      moneyAt.set(account.index, await settleCounting(ctx, account, adopter))
+      moneyAt.set(account.index, await recoverCounting(ctx, account, adopter))
   await noteStrays(ctx, accounts, moneyAt, findings)
 }
 
@@ -121,10 +121,10 @@ interface MoneyAt {
 
 const NO_MONEY: MoneyAt = { balanceRaw: 0n, receivedRaw: 0n, sources: [] }
 
-/** Applies the recovery rule to an account, like settleAccount(). @returns what it holds, and was found to have had */
-async function settleCounting(ctx: NanoContext, account: OwnAccount, adopter: Adopter): Promise<MoneyAt> {
+/** Applies the recovery rule to an account, like recoverAccount(). @returns what it holds, and was found to have had */
+async function recoverCounting(ctx: NanoContext, account: OwnAccount, adopter: Adopter): Promise<MoneyAt> {
   const money: MoneyAt = { ...NO_MONEY, sources: [] }
-  const settled = await settleAccount(ctx, account, {
+  const recovered = await recoverAccount(ctx, account, {
     ...adopter,
     async adopt(found) {
       await adopter.adopt(found)
@@ -133,7 +133,7 @@ async function settleCounting(ctx: NanoContext, account: OwnAccount, adopter: Ad
       money.sources.push((JSON.parse(found.signed) as NanoBlock).link)
     },
   })
-  return { ...money, balanceRaw: settled.kind === 'settled' ? (settled.info?.balanceRaw ?? 0n) : 0n }
+  return { ...money, balanceRaw: recovered.kind === 'recovered' ? (recovered.info?.balanceRaw ?? 0n) : 0n }
 }
 
 /** Gives `findings` the money at accounts that no invoice has: what is there, and what has left them. */
@@ -172,7 +172,7 @@ const MOST_FOREIGN = 10_000
  * Settles the chains of other seeds' accounts that have open transfers, which no sender does. Marks as
  * foreign, and logs, what is neither in the chain nor replaced: it may still come into the chain.
  */
-async function settleForeign(ctx: NanoContext, adopter: Adopter): Promise<void> {
+async function recoverForeign(ctx: NanoContext, adopter: Adopter): Promise<void> {
   const { keys } = ctx.nano.wallet()
   const open = await ctx.transfers.list('xno', OPEN_TRANSFERS, MOST_FOREIGN)
   const foreign = open.filter((transfer) => {
@@ -180,7 +180,7 @@ async function settleForeign(ctx: NanoContext, adopter: Adopter): Promise<void> 
     return index !== undefined && !isOfAccount(transfer, keys.deriveAccount(index))
   })
   for (const [address, [transfer]] of Map.groupBy(foreign, accountOf))
-    await settleAccount(ctx, { index: transfer?.account_index ?? 0, address }, adopter)
+    await recoverAccount(ctx, { index: transfer?.account_index ?? 0, address }, adopter)
   for (const { _id } of foreign) {
     const transfer = await ctx.transfers.find(_id)
     if (transfer === undefined || !OPEN_TRANSFERS.some((state) => state === transfer.state)) continue

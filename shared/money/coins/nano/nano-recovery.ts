@@ -3,13 +3,13 @@ import { NodeUnreachable } from '../../node-errors.ts'
 import { moveTransfers, reinstateTransfer, replaceTransfer } from '../../transfer-service.ts'
 import type { TransferRecord } from '../../transfer.ts'
 import { encodeNanoAddress } from '../../../crypto/nano-address.ts'
-import { ZERO_HASH, isEpochBlock, workRootOf, type NanoBlock } from './nano-blocks.ts'
+import { txOf, ZERO_HASH, isEpochBlock, workRootOf, type NanoBlock } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
 import { CONFIRMED } from './nano-proof.ts'
 import type { NanoAccountInfo, NanoBlockInfo } from './nano-rpc.ts'
 import { startFindings } from '../../reconcile.ts'
-import { listUnexplained } from '../../unexplained-sends.ts'
+import { unexplainedRecipients } from '../../unexplained-sends.ts'
 
 /*
  * The recovery rule (docs/architecture.md) for one account: its chain as the node has it decides, in
@@ -39,11 +39,11 @@ export interface Adopter extends Pick<Findings, 'adopt' | 'count'> {
  *
  * @throws NodeUnreachable, NodeRefused
  */
-export async function settleAccount(
+export async function recoverAccount(
   ctx: NanoContext,
   account: OwnAccount,
   adopter: Adopter,
-): Promise<Settled | { readonly kind: 'not accepted'; readonly hash: string }> {
+): Promise<Recovered | { readonly kind: 'not accepted'; readonly hash: string }> {
   // The node first and then the database: whatever the node has of ours was stored before it was published.
   const info = await ctx.nano.rpc.accountInfo(account.address)
   const { tail, balanceRaw } =
@@ -62,24 +62,24 @@ export async function settleAccount(
       if (record !== undefined) due.push(record)
       continue
     }
-    await supersede(ctx, account, block, found.hash.toLowerCase())
+    await supersede(ctx, account, block, txOf(found.hash))
     if (record !== undefined) await confirm(ctx, account, block, record)
     else if (isOurs) await adopt(account, unknown, adopter)
   }
   for (let place = (info?.frontier ?? publicKeyOf(account)).toLowerCase(); ;) {
     const next = await ctx.transfers.findSuccessor(account.index, place)
-    if (next === undefined) return { kind: 'settled', info, due }
+    if (next === undefined) return { kind: 'recovered', info, due }
     due.push(next)
     // A node that lacks a confirmed block has lost it, or is behind by any number of blocks: it gets that one
     // first. What is not confirmed is one run at most.
-    if (next.state === 'confirmed') return { kind: 'settled', info, due }
+    if (next.state === 'confirmed') return { kind: 'recovered', info, due }
     place = next.tx
   }
 }
 
 /** An account whose chain is as the database has it, but for what is still to be published. */
-interface Settled {
-  readonly kind: 'settled'
+interface Recovered {
+  readonly kind: 'recovered'
   /** Undefined if the account has no block. */
   readonly info: NanoAccountInfo | undefined
   /**
@@ -104,7 +104,7 @@ interface ChainBlock {
 async function readTail(ctx: NanoContext, account: OwnAccount, frontier: string) {
   const tail: ChainBlock[] = []
   for (let hash = frontier; hash !== ZERO_HASH;) {
-    const record = await findOwnTransfer(ctx, hash.toLowerCase())
+    const record = await findOwnTransfer(ctx, txOf(hash))
     if (record?.account_index === account.index && record.state === 'confirmed')
       return { tail, balanceRaw: BigInt((JSON.parse(record.signed) as NanoBlock).balance) }
     const found = await ctx.nano.rpc.blockInfo(hash)
@@ -147,12 +147,12 @@ async function supersede(
  *
  * @returns false if there is no such block
  */
-export async function yieldToReceiver(ctx: NanoContext, account: OwnAccount, block: NanoBlock) {
+export async function replaceIfReceived(ctx: NanoContext, account: OwnAccount, block: NanoBlock) {
   const by = (await ctx.nano.rpc.blockInfo(block.link))?.receivedBy
   const found = by === undefined ? undefined : await ctx.nano.rpc.blockInfo(by)
   if (found?.confirmed !== true || found.account !== account.address || found.block?.link !== block.link)
     return false
-  await supersede(ctx, account, block, found.hash.toLowerCase(), 'another one has received its money')
+  await supersede(ctx, account, block, txOf(found.hash), 'another one has received its money')
   return true
 }
 
@@ -190,7 +190,7 @@ async function adopt(account: OwnAccount, unknown: UnknownBlock, adopter: Adopte
     account.address !== adopter.treasury && change < 0n && encodeNanoAddress(block.link) === adopter.treasury
   let kind: 'other' | 'receive' | 'sweep' | 'payout' = isSweep ? 'sweep' : 'payout'
   if (change >= 0n) kind = change > 0n ? 'receive' : 'other'
-  const tx = block.link.toLowerCase()
+  const tx = txOf(block.link)
   // The send is no longer listed as receivable, so no scan will find it.
   const seen = { coin: 'xno', tx, addressIndex: index, amountRaw: change, ...CONFIRMED } as const
   const arrival = kind === 'receive' ? await adopter.count(seen) : undefined
@@ -198,7 +198,7 @@ async function adopt(account: OwnAccount, unknown: UnknownBlock, adopter: Adopte
     kind,
     account_index: index,
     previous: placeOf(block),
-    tx: hash.toLowerCase(),
+    tx: txOf(hash),
     signed: JSON.stringify(block),
     ...(kind === 'payout' ? sendingOf(unknown) : { amountRaw: change < 0n ? -change : change, to: [] }),
     paymentIds: arrival === undefined ? [] : [arrival],
@@ -209,7 +209,7 @@ async function adopt(account: OwnAccount, unknown: UnknownBlock, adopter: Adopte
 export function sendingOf({ hash, block, change }: UnknownBlock): Required<Sending> {
   const address = encodeNanoAddress(block.link)
   return {
-    tx: hash.toLowerCase(),
+    tx: txOf(hash),
     amountRaw: -change,
     to: [address],
     sent: [{ address, amountRaw: -change }],
@@ -234,25 +234,28 @@ export const isOfAccount = (transfer: TransferRecord, { address }: Pick<NanoAcco
  *
  * @throws NodeUnreachable if a block that the operator has recorded is not confirmed yet
  */
-export async function settleOrDiffer(ctx: NanoContext, account: OwnAccount): Promise<Settled | Difference> {
+export async function recoverOrDiffer(
+  ctx: NanoContext,
+  account: OwnAccount,
+): Promise<Recovered | Difference> {
   const { findings } = startFindings(ctx, 'xno', 'found in the chain, as the operator recorded it')
-  const settled = await settleAccount(ctx, account, {
+  const recovered = await recoverAccount(ctx, account, {
     ...findings,
     treasury: (await ctx.coins.findCoin('xno'))?.treasury_address,
     async accepts(unknown) {
       const { hash, change, isConfirmed } = unknown
       const isAccepted =
         change < 0n
-          ? (await listUnexplained(ctx, 'xno', sendingOf(unknown))).length === 0
+          ? (await unexplainedRecipients(ctx, 'xno', sendingOf(unknown))).length === 0
           : change > 0n && (await isInvoiced(ctx, account))
       if (isAccepted && !isConfirmed)
         throw new NodeUnreachable(`block ${hash} of account ${account.index} is not confirmed yet`)
       return isAccepted
     },
   })
-  if (settled.kind === 'settled') return settled
+  if (recovered.kind === 'recovered') return recovered
   const which = account.index === TREASURY_INDEX ? 'the treasury' : `account ${account.index}`
-  const why = `the last block of ${which} (${account.address}) is ${settled.hash}, which the database does not know`
+  const why = `the last block of ${which} (${account.address}) is ${recovered.hash}, which the database does not know`
   return { kind: 'differs', why }
 }
 

@@ -7,8 +7,9 @@ import type { Scan, Sighting } from '../../driver.ts'
 import type { WatchedAddress } from '../../invoice-store.ts'
 import type { PaymentProgress } from '../../arrival-store.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
+import { hashOf, txOf } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
-import { settleOrDiffer } from './nano-recovery.ts'
+import { recoverOrDiffer } from './nano-recovery.ts'
 import { readNode } from './nano-health.ts'
 import { CONFIRMED, logDoubt, proveSends, type ClaimedSend } from './nano-proof.ts'
 import { RECEIVABLE_BATCH } from './nano-rpc.ts'
@@ -123,7 +124,7 @@ async function* readAhead<Page, Read>(
       try {
         const { done, value } = await pages.next()
         if (done === true) isLast = true
-        else underWay.push(settled(read(value)))
+        else underWay.push(outcomeOf(read(value)))
       } catch (error) {
         errors.push(error)
         isLast = true
@@ -137,7 +138,7 @@ async function* readAhead<Page, Read>(
   if (errors.length > 0) throw errors[0]
 }
 
-const settled = async <Read>(reading: Promise<Read>): Promise<PromiseSettledResult<Read>> =>
+const outcomeOf = async <Read>(reading: Promise<Read>): Promise<PromiseSettledResult<Read>> =>
   (await Promise.allSettled([reading]))[0]
 
 /** Scans addresses of ours. @throws NodeUnreachable, NodeRefused */
@@ -179,15 +180,13 @@ async function readChains(ctx: NanoContext, addresses: readonly string[]): Promi
   const frontiers = await ctx.nano.rpc.frontiers(addresses)
   if (frontiers.size === 0) return [] // as of nearly every page: an invoice's account has no block of its own
   const sightings: Sighting[] = []
-  const txs = [...frontiers.values()].map((hash) => hash.toLowerCase())
+  const txs = [...frontiers.values()].map((hash) => txOf(hash))
   const known = new Set((await ctx.transfers.listByTx('xno', txs)).map(({ tx }) => tx))
-  const strange = [...frontiers].flatMap(([address, hash]) =>
-    known.has(hash.toLowerCase()) ? [] : [address],
-  )
+  const strange = [...frontiers].flatMap(([address, hash]) => (known.has(txOf(hash)) ? [] : [address]))
   for (const { index, address } of await ctx.addresses.find('xno', strange)) {
     try {
-      const settled = await settleOrDiffer(ctx, { index, address })
-      if (settled.kind === 'differs') sightings.push(settled)
+      const recovered = await recoverOrDiffer(ctx, { index, address })
+      if (recovered.kind === 'differs') sightings.push(recovered)
     } catch (error) {
       if (!(error instanceof NodeUnreachable)) throw error
       sightings.push({ kind: 'payments', found: [], troubles: [error.message] })
@@ -225,8 +224,8 @@ async function* scanUnconfirmed(ctx: NanoContext, startedAt: number): AsyncGener
   yield { kind: 'payments', found, troubles: [] }
   const listedSeen = await ctx.arrivals.listUnderWay('xno')
   const underWay = listedSeen.filter((payment) => payment.by === 'chain' && payment.waits_for_rate !== true)
-  const blocks = await ctx.nano.rpc.blocksInfo(underWay.map(({ tx }) => tx.toUpperCase()))
-  yield { kind: 'lost', payments: underWay.filter(({ tx }) => !blocks.has(tx.toUpperCase())) }
+  const blocks = await ctx.nano.rpc.blocksInfo(underWay.map(hashOf))
+  yield { kind: 'lost', payments: underWay.filter(({ tx }) => !blocks.has(hashOf({ tx }))) }
 }
 
 /** Returns sends as confirmed payments. @throws Error for an address that was not made here */
@@ -236,7 +235,7 @@ async function toSeen(ctx: Context, sends: readonly ClaimedSend[]): Promise<Seen
   return sends.map(({ address, hash, amountRaw }) => {
     const addressIndex = indexes.get(address)
     if (addressIndex === undefined) throw new Error(`the invoice address ${address} was not made here`)
-    return { coin: 'xno', tx: hash.toLowerCase(), addressIndex, amountRaw, ...CONFIRMED }
+    return { coin: 'xno', tx: txOf(hash), addressIndex, amountRaw, ...CONFIRMED }
   })
 }
 
@@ -246,11 +245,11 @@ const KNOWN_BATCH = 1_000
 async function withoutKnown(ctx: Context, listed: readonly ClaimedSend[]): Promise<ClaimedSend[]> {
   const known = new Set<string>()
   for (let start = 0; start < listed.length; start += KNOWN_BATCH) {
-    const txs = listed.slice(start, start + KNOWN_BATCH).map(({ hash }) => hash.toLowerCase())
+    const txs = listed.slice(start, start + KNOWN_BATCH).map(({ hash }) => txOf(hash))
     for (const payment of await ctx.arrivals.listProgress('xno', txs))
       if (needsNoScan(payment)) known.add(`${payment.tx}:${payment.amount_raw}`)
   }
-  return listed.filter(({ hash, amountRaw }) => !known.has(`${hash.toLowerCase()}:${amountRaw}`))
+  return listed.filter(({ hash, amountRaw }) => !known.has(`${txOf(hash)}:${amountRaw}`))
 }
 
 /** Whether a payment is settled and was not taken back, or waits for a rate. */

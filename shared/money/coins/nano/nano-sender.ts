@@ -4,8 +4,9 @@ import { NOT_COMPARED, type Agreement } from '../../driver.ts'
 import { newTransfer, storeOrDrop } from '../../transfer-service.ts'
 import type { PayoutRecord } from '../../payout.ts'
 import type { TransferRecord } from '../../transfer.ts'
-import { placeOf, settleOrDiffer } from './nano-recovery.ts'
+import { placeOf, recoverOrDiffer } from './nano-recovery.ts'
 import {
+  txOf,
   buildReceive,
   hashNanoBlock,
   workRootOf,
@@ -94,10 +95,10 @@ export function runSender(
   return ctx.database.serialize(`nano account ${account.index}`, async () => {
     let stuck: { at: string | undefined; sinceMs: number } | undefined
     while (performance.now() < untilMs) {
-      if (!(await checkSeed(ctx))) return NOT_COMPARED
-      const settled = await settleOrDiffer(ctx, account)
-      if (settled.kind === 'differs') return settled
-      const { info, due } = settled
+      if (!(await maySign(ctx))) return NOT_COMPARED
+      const recovered = await recoverOrDiffer(ctx, account)
+      if (recovered.kind === 'differs') return recovered
+      const { info, due } = recovered
       if (due.length > 0 || info?.confirmedFrontier !== info?.frontier) {
         const end = await publishAll(ctx, account, due)
         if (end.kind !== 'confirmed') return end
@@ -127,7 +128,7 @@ export function runSender(
  *
  * @returns whether blocks may be signed
  */
-export async function checkSeed(ctx: NanoContext): Promise<boolean> {
+export async function maySign(ctx: NanoContext): Promise<boolean> {
   const coin = await ctx.coins.findCoin('xno')
   const { address } = ctx.nano.wallet().treasury
   const known = coin?.treasury_address
@@ -152,7 +153,7 @@ async function sign(ctx: NanoContext, account: NanoAccount, run: readonly Sender
       kind: step.kind,
       account_index: account.index,
       previous: placeOf(block),
-      tx: hash.toLowerCase(),
+      tx: txOf(hash),
       signed: JSON.stringify(block),
       amount_raw: String(step.amountRaw),
       payment_ids: [...(step.paymentIds ?? [])],

@@ -8,7 +8,7 @@ import type { ArrivalRecord } from '../../arrival.ts'
 import { isNodeTrouble } from '../../node-errors.ts'
 import { leastToMove } from '../../payout.ts'
 import { OPEN_TRANSFERS, TREASURY_INDEX } from '../../transfer.ts'
-import { buildSend, type NanoAccountState, type NanoReceivable } from './nano-blocks.ts'
+import { hashOf, txOf, buildSend, type NanoAccountState, type NanoReceivable } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import type { NanoAccount } from './nano-keys.ts'
 import { MAX_RUN, buildRun, receiveStep, runSender, type SenderStep } from './nano-sender.ts'
@@ -120,7 +120,7 @@ async function listUnassigned(ctx: NanoContext): Promise<number[]> {
   const addresses = accounts.map(({ address }) => address)
   const receivable = await ctx.nano.rpc.receivable(addresses, leastToMove(ctx.config, 'xno'))
   const frontiers = await ctx.nano.rpc.frontiers(addresses)
-  const last = new Map([...frontiers].map(([address, hash]) => [hash.toLowerCase(), address]))
+  const last = new Map([...frontiers].map(([address, hash]) => [txOf(hash), address]))
   const ours = await ctx.transfers.listByTx('xno', [...last.keys()])
   const holding = new Set(ours.flatMap(({ kind, tx }) => (kind === 'receive' ? [last.get(tx)] : [])))
   return accounts
@@ -128,7 +128,6 @@ async function listUnassigned(ctx: NanoContext): Promise<number[]> {
     .map(({ index }) => index)
 }
 
-const hashOf = ({ tx }: ArrivalRecord): string => tx.toUpperCase()
 /** Whether its `tx` has the form of a block's hash. */
 const namesBlock = ({ tx }: ArrivalRecord): boolean => /^[0-9a-f]{64}$/.test(tx)
 
@@ -175,7 +174,7 @@ async function recordWaiting(
   const claimed = listed.slice(0, MAX_RUN).map((send) => ({ ...send, address }))
   const { proven } = await proveSends(ctx.nano.rpc, claimed)
   for (const { hash, amountRaw } of proven)
-    await round.count({ coin: 'xno', tx: hash.toLowerCase(), addressIndex: index, amountRaw, ...CONFIRMED })
+    await round.count({ coin: 'xno', tx: txOf(hash), addressIndex: index, amountRaw, ...CONFIRMED })
   return proven.length > 0
 }
 
@@ -226,7 +225,7 @@ async function readSweepPage(
     const isHere = found.block?.link === account.publicKey
     const isShown = BigInt(payment.amount_raw) === found.amountRaw && found.confirmed
     if (isShown && isHere) await round.shown(payment)
-    if (found.receivedBy !== undefined) receivedBy.set(payment._id, found.receivedBy.toLowerCase())
+    if (found.receivedBy !== undefined) receivedBy.set(payment._id, txOf(found.receivedBy))
     else if (isHere && receivable.length < MAX_RUN) {
       const send = { hash: found.hash, amountRaw: found.amountRaw }
       await requireProvenSend(ctx.nano.rpc, { ...send, address: account.address })

@@ -3,7 +3,7 @@ import { dustThreshold } from '../../coin.ts'
 import { AGREES, type Agreement, type NextDue, type SweepRound } from '../../driver.ts'
 import { leastToMove, type DueGroup } from '../../payout.ts'
 import { TREASURY_INDEX } from '../../transfer.ts'
-import { buildSend, type NanoAccountState } from './nano-blocks.ts'
+import { txOf, buildSend, type NanoAccountState } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { MAX_RUN, buildRun, receiveStep, runSender, type SenderStep } from './nano-sender.ts'
 import { CONFIRMED, logDoubt, proveSends, wasDoubted, type ClaimedSend } from './nano-proof.ts'
@@ -102,12 +102,12 @@ async function recordProven(
   sends: readonly ClaimedSend[],
   count: SweepRound['count'],
 ): Promise<Arrived[]> {
-  const txs = sends.map(({ hash }) => hash.toLowerCase())
+  const txs = sends.map(({ hash }) => txOf(hash))
   const ours = new Set((await ctx.transfers.listByTx('xno', txs)).map(({ tx }) => tx))
   const arrived: Arrived[] = []
   for (const send of sends) {
     const { hash, amountRaw } = send
-    const tx = hash.toLowerCase()
+    const tx = txOf(hash)
     const place = { coin: 'xno', tx, addressIndex: TREASURY_INDEX, amountRaw } as const
     const id = ours.has(tx) ? undefined : await count({ ...place, ...CONFIRMED })
     arrived.push({ send, paymentIds: id === undefined ? [] : [id] })
