@@ -99,10 +99,12 @@ export function runSender(
       const recovered = await recoverOrDiffer(ctx, account)
       if (recovered.kind === 'differs') return recovered
       const { info, due } = recovered
+      // What is on record comes first: nothing is built on a block that isn't confirmed.
       if (due.length > 0 || info?.confirmedFrontier !== info?.frontier) {
         const end = await publishAll(ctx, account, due)
         if (end.kind !== 'confirmed') return end
-        // Another process may be moving the account on, and a node may answer from a moment ago.
+        // All is confirmed, and the node says the same as before: another process may be moving the account on, or
+        // the node may answer from a moment ago.
         if (stuck === undefined || stuck.at !== info?.frontier)
           stuck = { at: info?.frontier, sinceMs: performance.now() }
         else if (performance.now() - stuck.sinceMs >= CONFIRM_WAIT_MS) return { kind: 'waiting' }
