@@ -59,9 +59,11 @@ export function createAddressStore(connection: Connection, giver: AddressGiver =
   const addresses = recordsOf(connection.model<AddressRecord>('Address', addressSchema))
   return {
     models: { addresses: addresses.model },
+    /** The addresses with these indexes. */
     listAt: (coin: Coin, indexes: readonly number[]) =>
       addresses.all({ _id: { $in: indexes.map((index) => `${coin}:${index}`) } }),
-    find: (coin: Coin, texts: readonly string[]) => addresses.all({ address: { $in: [...texts] }, coin }),
+    listByAddress: (coin: Coin, texts: readonly string[]) =>
+      addresses.all({ address: { $in: [...texts] }, coin }),
     ...stockOf(addresses, connection, giver),
     ...poolOf(addresses),
     ...addressesToScan(addresses),

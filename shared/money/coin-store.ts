@@ -83,7 +83,7 @@ export type RateRecord = RecordOf<typeof rateFields>
 const lookUpFields = {
   _id: text,
   at: number,
-  /** How often a payout was recorded as paid by it: see claim(). */
+  /** How often a payout was recorded as paid by it: see claimTransaction(). */
   claims: maybe.number,
   isAnswered: maybe.flag,
   /** Whom it pays how much; absent if the chain doesn't know the transaction. */
@@ -113,7 +113,7 @@ export function createCoinStore(connection: Connection) {
     answerLookUp: (coin: Coin, tx: string, found: LookUpRecord['found']) =>
       lookUps.change({ _id: `${coin}:${tx}` }, { $set: { isAnswered: true, ...omitUndefined({ found }) } }),
     /** Counts that a payout is recorded as paid by a transaction: so two at once conflict. */
-    claim: (coin: Coin, tx: string, session: Session) =>
+    claimTransaction: (coin: Coin, tx: string, session: Session) =>
       lookUps.put({ _id: `${coin}:${tx}` }, { $inc: { claims: 1 } }, session),
     readLookUp: (coin: Coin, tx: string) => lookUps.one({ _id: `${coin}:${tx}`, isAnswered: true }),
     findCoin: (coin: Coin) => coins.one({ _id: coin }),

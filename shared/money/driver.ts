@@ -206,20 +206,20 @@ export interface FoundTransaction extends Pick<
 export type Sending = Pick<FoundTransaction, 'tx' | 'amountRaw' | 'to' | 'sent'>
 
 /** Takes what a sweep sees, which has to be on record before it goes on. */
-export interface SweepRound extends Pick<Findings, 'count'> {
-  readonly next: NextDue
+export interface SweepRound extends Pick<Findings, 'recordArrival'> {
+  readonly nextDue: NextDue
   /** Halts the coin at once: other accounts are being worked on. */
-  differs(difference: Difference): Promise<void>
+  halt(difference: Difference): Promise<void>
   /** Notes that the chain shows an arrival on record. */
-  shown(arrival: ArrivalRecord): Promise<void>
+  noteShown(arrival: ArrivalRecord): Promise<void>
 }
 
 /** Takes what a driver finds in the chain. */
 export interface Findings {
   /** Stores a transaction of ours, unless it is on record. */
-  adopt(found: FoundTransaction): Promise<void>
+  adoptTransaction(found: FoundTransaction): Promise<void>
   /** Records what came to an address of ours, which counts once. @returns its id; undefined if it is our own money */
-  count(arrival: SeenPayment): Promise<string | undefined>
+  recordArrival(arrival: SeenPayment): Promise<string | undefined>
   /** Notes money at an address of ours that belongs to no invoice. */
-  stray(money: StrayMoney): void
+  noteStray(money: StrayMoney): void
 }

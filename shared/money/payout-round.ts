@@ -32,10 +32,10 @@ export async function sweepRound(ctx: Context, driver: CoinDriver): Promise<void
   if (driver.sweep === undefined || (await isHalted(ctx, coin))) return
   await endOnNodeTrouble(ctx, coin, async () => {
     await driver.sweep?.({
-      next: nextDue(ctx, driver),
-      differs: (difference) => haltCoin(ctx, coin, difference),
-      shown: (arrival) => noteShown(ctx, arrival),
-      count: (arrival) => recordArrival(ctx, arrival),
+      nextDue: nextDue(ctx, driver),
+      halt: (difference) => haltCoin(ctx, coin, difference),
+      noteShown: (arrival) => noteShown(ctx, arrival),
+      recordArrival: (arrival) => recordArrival(ctx, arrival),
     })
   })
 }

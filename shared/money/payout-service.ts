@@ -72,7 +72,7 @@ export async function holdPayouts(ctx: Context, ids: readonly string[], heldBy: 
  * @returns false if it is not held, and no such send went to its address
  */
 export async function oweAgain(ctx: Context, payoutId: string): Promise<boolean> {
-  const [payout] = await ctx.payouts.findMany([payoutId])
+  const [payout] = await ctx.payouts.findStored([payoutId])
   if (payout === undefined) return false
   const { held_by: heldBy, cleared_of: before = [] } = payout
   const transfer = await ctx.transfers.find(payout.transfer_id ?? '')
@@ -110,7 +110,7 @@ export async function markPaidByHand(
   { isAddressNamed = false, sentRaw }: { isAddressNamed?: boolean; sentRaw?: bigint | undefined } = {},
 ) {
   return ctx.database.transaction(async (session) => {
-    const [payout] = await ctx.payouts.findMany([payoutId], session)
+    const [payout] = await ctx.payouts.findStored([payoutId], session)
     if (payout === undefined) return false
     const transfer = await ctx.transfers.find(payout.transfer_id ?? '', session)
     const isGivenUp = transfer?.foreign === true && transfer.state !== 'confirmed'
@@ -137,7 +137,7 @@ async function requireNotUsedUp(
   sentRaw: bigint | undefined,
   session: Session,
 ): Promise<void> {
-  await ctx.coins.claim(coin, tx, session)
+  await ctx.coins.claimTransaction(coin, tx, session)
   const others = (await ctx.payouts.listPaidByHand(coin, tx, session)).filter((other) => other._id !== _id)
   const elsewhere = others.find((other) => other.address !== address)
   if (COIN_FACTS[coin].paysOneAddress && elsewhere !== undefined)
@@ -179,7 +179,7 @@ export async function markPartPaid(
   })
   const [part, rest] = [split('part', paidRaw), split('rest', wholeRaw - paidRaw)]
   return ctx.database.transaction(async (session) => {
-    const [now] = await ctx.payouts.findMany([payoutId], session)
+    const [now] = await ctx.payouts.findStored([payoutId], session)
     if (now === undefined) return undefined
     const taken = await takePayoutStep(ctx, now, { step: 'paid_in_part' }, undefined, session)
     if (taken.kind === 'stays') return undefined
@@ -205,7 +205,7 @@ export const undoPaidByHand = (ctx: Context, payoutId: string, heldBy?: string):
 
 /** Cancels an owed payout, because the money is for somebody else. @throws Error if it is no longer owed */
 export async function withdrawPayout(ctx: Context, payoutId: string, session: Session): Promise<void> {
-  const [payout] = await ctx.payouts.findMany([payoutId], session)
+  const [payout] = await ctx.payouts.findStored([payoutId], session)
   if (payout === undefined) throw new Error(`there is no payout ${payoutId}`)
   await requirePayoutStep(ctx, payout, { step: 'withdrawn' }, undefined, session)
 }

@@ -77,7 +77,8 @@ export function createPayoutStore(connection: Connection, transfers: TransferSto
       const found = await payouts.one({ _id: payoutId }, { session })
       return found && (await withTransfers([found], session))[0]
     },
-    findMany: (ids: readonly string[], session?: Session) => payouts.all(idIn(ids), { session }),
+    /** As they are stored: without the states of the transfers that carry them. */
+    findStored: (ids: readonly string[], session?: Session) => payouts.all(idIn(ids), { session }),
     /** Payouts in a state, the oldest first; for `owed` only those that walkSendable() leaves out then. */
     async listUnsendable(coin: Coin, state: PayoutState, at: number, limit: number): Promise<PayoutRecord[]> {
       const filter = { coin, ...(await unsendable(transfers, coin, state, at)) }

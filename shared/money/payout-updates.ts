@@ -15,7 +15,7 @@ export function takePayoutStepAlone(
   attempt: string,
 ): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
-    const [payout] = await ctx.payouts.findMany([payoutId], session)
+    const [payout] = await ctx.payouts.findStored([payoutId], session)
     if (payout === undefined) return false
     return (await takePayoutStep(ctx, payout, event, attempt, session)).kind === 'moves'
   })

@@ -28,14 +28,14 @@ import { listUndecided, unexplainedRecipients } from './unexplained-sends.ts'
 export function startFindings(ctx: Context, coin: Coin, reason: string) {
   const found = { transactions: 0, payments: 0, sends: [] as FoundSend[], stray: [] as StrayMoney[] }
   const findings: Findings = {
-    async adopt(transaction) {
+    async adoptTransaction(transaction) {
       const adopted = await adoptTransaction(ctx, coin, transaction, reason)
       if (adopted === undefined) return
       found.transactions++
       if (adopted.unexplained_to !== undefined)
         found.sends.push({ tx: adopted.tx, to: adopted.unexplained_to, amount_raw: adopted.amount_raw })
     },
-    async count(arrival) {
+    async recordArrival(arrival) {
       const { tx, addressIndex } = arrival
       const before = await ctx.arrivals.find(coin, tx, addressIndex)
       if (before?.state === 'settled') return before._id
@@ -44,7 +44,7 @@ export function startFindings(ctx: Context, coin: Coin, reason: string) {
       if (after !== undefined && isPayment(after)) found.payments++
       return id
     },
-    stray: (money) => void found.stray.push(money),
+    noteStray: (money) => void found.stray.push(money),
   }
   return { found, findings }
 }

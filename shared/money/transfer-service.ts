@@ -53,7 +53,7 @@ export async function storeTransfers(
     await requireConfirmedBelow(ctx, transfers, session)
     await ctx.transfers.insert(transfers, session)
     for (const transfer of transfers)
-      for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session)) {
+      for (const payout of await ctx.payouts.findStored(transfer.payout_ids, session)) {
         if (addresses.has(payout._id) && addresses.get(payout._id) !== payout.address)
           throw new Error(`payout ${payout._id} is no longer to the address that was signed for`)
         await requirePayoutStep(ctx, payout, { step: 'signed', transfer }, transfer._id, session)
@@ -184,7 +184,7 @@ export function replaceTransfer(ctx: Context, transfer: TransferRecord, reason: 
 async function followTransfer(ctx: Context, transfer: TransferRecord, to: TransferState, session: Session) {
   const at = nowSeconds(ctx)
   const carried =
-    transfer.payout_ids.length === 0 ? [] : await ctx.payouts.findMany(transfer.payout_ids, session)
+    transfer.payout_ids.length === 0 ? [] : await ctx.payouts.findStored(transfer.payout_ids, session)
   const undoes = transfer.state === 'confirmed' && to !== 'confirmed' ? 'confirmed' : undefined
   const isOwn = ({ transfer_id: id, state }: StoredPayout) => state === 'in_transfer' && id === transfer._id
   const [own, others] = [carried.filter(isOwn), carried.filter((payout) => !isOwn(payout))]
@@ -295,7 +295,7 @@ export function reinstateTransfer(
     if (before === undefined) return false
     const details = { reason: 'it is in the chain after all', place }
     if ((await storeTransferStep(ctx, before, 'reinstated', details, session)).kind === 'stays') return false
-    const carried = await ctx.payouts.findMany(transfer.payout_ids, session)
+    const carried = await ctx.payouts.findStored(transfer.payout_ids, session)
     const own = carried.filter(({ state }) => state === 'owed')
     for (const payout of own) {
       const attempt = `${transfer._id}/${newStepId()}`

@@ -390,7 +390,7 @@ describe('another wallet that is taken over', () => {
 
   it('credits nobody with what had come to it before', async () => {
     const invoice = await venue.invoice(1)
-    const [record] = await venue.ctx.addresses.find('xmr', [invoice.address])
+    const [record] = await venue.ctx.addresses.listByAddress('xmr', [invoice.address])
     const index = record?.index as number
     for (let made = 0; made < index; made += 64)
       await program.call('create_address', { account_index: 0, count: 64 })

@@ -96,7 +96,7 @@ describe('a stored payout', () => {
         await BRING_ABOUT[event](stored).catch((error: unknown) => {
           if (!REFUSED.test(String(error))) throw error
         })
-        const [payout] = await ctx.payouts.findMany([stored.payout._id])
+        const [payout] = await ctx.payouts.findStored([stored.payout._id])
         const to = nameOf(payout ?? stored.payout, stored.ids)
         if (payout?.changed_at !== 1) found[name] = to
         else expect(to).toBe(name)

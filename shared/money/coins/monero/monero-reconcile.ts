@@ -20,7 +20,7 @@ export async function reconcileWallet(
   const sinceHeight = firstCompared(before, height)
   const sent = await readSent(ctx, sinceHeight)
   for (const send of sent.unknown) {
-    if (isDeep(ctx, send)) await findings.adopt(toFound(send))
+    if (isDeep(ctx, send)) await findings.adoptTransaction(toFound(send))
     // What the operator has recorded is adopted by a later round, once it is confirmed.
     else if (!(await isByHand(ctx, send)))
       throw new NodeUnreachable(`transaction ${send.txHash} is not confirmed yet; reconcile again once it is`)

@@ -76,13 +76,13 @@ async function listUnderWay(ctx: MoneroContext, height: number): Promise<Payment
 export async function countPayments(ctx: MoneroContext, from: number, height: number, findings: Findings) {
   const { incoming } = await listIncoming(ctx, from)
   const found = await readFound(ctx, incoming, height)
-  for (const payment of found) await findings.count(payment)
+  for (const payment of found) await findings.recordArrival(payment)
   const counted = new Set(found.map(({ addressIndex }) => addressIndex))
   const strays = incoming.filter(({ minor }) => minor > 0 && !counted.has(minor))
   for (const [address, parts] of Map.groupBy(strays, (payment) => payment.address)) {
     const sumPico = parts.reduce((sum, { amountPico }) => sum + amountPico, 0n)
     if (sumPico >= dustThreshold('xmr'))
-      findings.stray({ address, address_index: parts[0]?.minor ?? 0, amount_raw: String(sumPico) })
+      findings.noteStray({ address, address_index: parts[0]?.minor ?? 0, amount_raw: String(sumPico) })
   }
 }
 

@@ -126,8 +126,8 @@ async function recoverCounting(ctx: NanoContext, account: OwnAccount, adopter: A
   const money: MoneyAt = { ...NO_MONEY, sources: [] }
   const recovered = await recoverAccount(ctx, account, {
     ...adopter,
-    async adopt(found) {
-      await adopter.adopt(found)
+    async adoptTransaction(found) {
+      await adopter.adoptTransaction(found)
       if (found.kind !== 'receive') return
       money.receivedRaw += found.amountRaw
       money.sources.push((JSON.parse(found.signed) as NanoBlock).link)
@@ -160,9 +160,9 @@ async function noteStrays(
     const blocks = await rpc.blocksInfo([...sources, ...waiting.map(({ hash }) => hash)])
     const senders = [...new Set([...blocks.values()].map(({ account }) => account))]
     const about = { address, address_index: index, senders }
-    if (thereRaw > 0n) findings.stray({ ...about, amount_raw: String(thereRaw) })
+    if (thereRaw > 0n) findings.noteStray({ ...about, amount_raw: String(thereRaw) })
     if (receivedRaw > balanceRaw)
-      findings.stray({ ...about, amount_raw: String(receivedRaw - balanceRaw), gone: true })
+      findings.noteStray({ ...about, amount_raw: String(receivedRaw - balanceRaw), gone: true })
   }
 }
 

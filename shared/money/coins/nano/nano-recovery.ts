@@ -27,7 +27,7 @@ export interface UnknownBlock {
   readonly change: bigint
 }
 
-export interface Adopter extends Pick<Findings, 'adopt' | 'count'> {
+export interface Adopter extends Pick<Findings, 'adoptTransaction' | 'recordArrival'> {
   /** Whether to put a block on record; if not, the account's work ends. @throws NodeUnreachable to wait */
   accepts(unknown: UnknownBlock): Promise<boolean>
   readonly treasury: string | undefined
@@ -193,8 +193,8 @@ async function adopt(account: OwnAccount, unknown: UnknownBlock, adopter: Adopte
   const tx = txOf(block.link)
   // The send is no longer listed as receivable, so no scan will find it.
   const seen = { coin: 'xno', tx, addressIndex: index, amountRaw: change, ...CONFIRMED } as const
-  const arrival = kind === 'receive' ? await adopter.count(seen) : undefined
-  await adopter.adopt({
+  const arrival = kind === 'receive' ? await adopter.recordArrival(seen) : undefined
+  await adopter.adoptTransaction({
     kind,
     account_index: index,
     previous: placeOf(block),

@@ -183,7 +183,7 @@ async function readChains(ctx: NanoContext, addresses: readonly string[]): Promi
   const txs = [...frontiers.values()].map((hash) => txOf(hash))
   const known = new Set((await ctx.transfers.listByTx('xno', txs)).map(({ tx }) => tx))
   const strange = [...frontiers].flatMap(([address, hash]) => (known.has(txOf(hash)) ? [] : [address]))
-  for (const { index, address } of await ctx.addresses.find('xno', strange)) {
+  for (const { index, address } of await ctx.addresses.listByAddress('xno', strange)) {
     try {
       const recovered = await recoverOrDiffer(ctx, { index, address })
       if (recovered.kind === 'differs') sightings.push(recovered)
@@ -230,7 +230,7 @@ async function* scanUnconfirmed(ctx: NanoContext, startedAt: number): AsyncGener
 
 /** Returns sends as confirmed payments. @throws Error for an address that was not made here */
 async function toSeen(ctx: Context, sends: readonly ClaimedSend[]): Promise<SeenPayment[]> {
-  const records = await ctx.addresses.find('xno', [...new Set(sends.map(({ address }) => address))])
+  const records = await ctx.addresses.listByAddress('xno', [...new Set(sends.map(({ address }) => address))])
   const indexes = new Map(records.map(({ address, index }) => [address, index]))
   return sends.map(({ address, hash, amountRaw }) => {
     const addressIndex = indexes.get(address)
@@ -270,7 +270,7 @@ export async function* scanHinted(
   ctx: NanoContext,
   destinations: readonly string[],
 ): AsyncGenerator<Sighting, void> {
-  const ours = await ctx.addresses.find('xno', destinations)
+  const ours = await ctx.addresses.listByAddress('xno', destinations)
   if (ours.length === 0) return
   const invoices = await ctx.invoices.findByAddresses(
     'xno',

@@ -47,7 +47,7 @@ export async function sweep(ctx: NanoContext, round: SweepRound): Promise<void> 
     for (let isLast = false; !isLast;) {
       isLast = areSwept
       const agreement = await workTreasury(ctx, round)
-      if (agreement.kind === 'differs') await round.differs(agreement)
+      if (agreement.kind === 'differs') await round.halt(agreement)
       if (!isLast) await Promise.race([sweeping, sleep(TREASURY_EVERY_MS)])
     }
   }
@@ -78,7 +78,7 @@ async function sweepAccounts(
       const account = keys.deriveAccount(index)
       const next = (state: NanoAccountState) => nextForAccount(ctx, round, account, state)
       const end = await runSender(ctx, account, next, untilMs)
-      if (end.kind === 'differs') await round.differs(end)
+      if (end.kind === 'differs') await round.halt(end)
       if (end.kind === 'differs' || end.kind === 'not compared') return
     } catch (error) {
       errors.push(error)
@@ -174,7 +174,7 @@ async function recordWaiting(
   const claimed = listed.slice(0, MAX_RUN).map((send) => ({ ...send, address }))
   const { proven } = await proveSends(ctx.nano.rpc, claimed)
   for (const { hash, amountRaw } of proven)
-    await round.count({ coin: 'xno', tx: txOf(hash), addressIndex: index, amountRaw, ...CONFIRMED })
+    await round.recordArrival({ coin: 'xno', tx: txOf(hash), addressIndex: index, amountRaw, ...CONFIRMED })
   return proven.length > 0
 }
 
@@ -224,7 +224,7 @@ async function readSweepPage(
     if (found?.amountRaw === undefined) continue
     const isHere = found.block?.link === account.publicKey
     const isShown = BigInt(payment.amount_raw) === found.amountRaw && found.confirmed
-    if (isShown && isHere) await round.shown(payment)
+    if (isShown && isHere) await round.noteShown(payment)
     if (found.receivedBy !== undefined) receivedBy.set(payment._id, txOf(found.receivedBy))
     else if (isHere && receivable.length < MAX_RUN) {
       const send = { hash: found.hash, amountRaw: found.amountRaw }

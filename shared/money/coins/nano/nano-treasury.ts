@@ -26,10 +26,10 @@ export const payFromTreasury = (ctx: NanoContext, next: NextDue): Promise<Agreem
  * Sends due payouts like payFromTreasury(), and then receives what waits at the treasury. Payouts come first: else
  * a stream of sales would keep the treasury busy.
  */
-export const workTreasury = (ctx: NanoContext, { next, count }: SweepRound): Promise<Agreement> =>
+export const workTreasury = (ctx: NanoContext, round: SweepRound): Promise<Agreement> =>
   runTreasury(ctx, async (state) => {
-    const payouts = await nextPayouts(ctx, state, next)
-    return payouts.length > 0 ? payouts : nextReceives(ctx, state, count)
+    const payouts = await nextPayouts(ctx, state, round.nextDue)
+    return payouts.length > 0 ? payouts : nextReceives(ctx, state, round)
   })
 
 async function runTreasury(
@@ -68,7 +68,7 @@ function buildPayouts(state: NanoAccountState, groups: readonly DueGroup[]): Sen
 async function nextReceives(
   ctx: NanoContext,
   state: NanoAccountState,
-  count: SweepRound['count'],
+  round: SweepRound,
 ): Promise<SenderStep[]> {
   const { rpc } = ctx.nano
   const { account: address } = state
@@ -84,7 +84,7 @@ async function nextReceives(
     proven.push(...proved.proven)
     for (const { send, doubt } of proved.doubtful) logDoubt(ctx.log, send, doubt)
   }
-  const arrivals = await recordProven(ctx, proven.slice(0, MAX_RUN), count)
+  const arrivals = await recordProven(ctx, proven.slice(0, MAX_RUN), round)
   const receive = (before: NanoAccountState, { send, paymentIds }: Arrived) =>
     receiveStep(before, send, paymentIds)
   return buildRun(state, arrivals, receive).run
@@ -100,7 +100,7 @@ interface Arrived {
 async function recordProven(
   ctx: NanoContext,
   sends: readonly ClaimedSend[],
-  count: SweepRound['count'],
+  round: SweepRound,
 ): Promise<Arrived[]> {
   const txs = sends.map(({ hash }) => txOf(hash))
   const ours = new Set((await ctx.transfers.listByTx('xno', txs)).map(({ tx }) => tx))
@@ -109,7 +109,7 @@ async function recordProven(
     const { hash, amountRaw } = send
     const tx = txOf(hash)
     const place = { coin: 'xno', tx, addressIndex: TREASURY_INDEX, amountRaw } as const
-    const id = ours.has(tx) ? undefined : await count({ ...place, ...CONFIRMED })
+    const id = ours.has(tx) ? undefined : await round.recordArrival({ ...place, ...CONFIRMED })
     arrived.push({ send, paymentIds: id === undefined ? [] : [id] })
   }
   return arrived
