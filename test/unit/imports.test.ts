@@ -184,7 +184,7 @@ describe('the law of imports', () => {
       // … and goes on record before a block is built on it.
       'reconcile.ts': ['nano-recovery.ts'],
       // It lies beside the keys.
-      'address-index.ts': ['monero-addresses.ts', 'nano-reconcile.ts'],
+      'address-index.ts': ['monero-subaddresses.ts', 'nano-reconcile.ts'],
     })
     // Nothing of money knows a coin's folder but the table of facts, which the API reads too.
     expect(

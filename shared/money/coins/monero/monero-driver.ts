@@ -5,7 +5,7 @@ import { moneroHoldings } from './monero-holdings.ts'
 import { MONERO_BOUNDS, payMonero } from './monero-pay.ts'
 import { listOpen, listRecent } from './monero-recovery.ts'
 import { scanWallet } from './monero-scan.ts'
-import { compareAddresses, moneroAddresses } from './monero-addresses.ts'
+import { compareAddresses, moneroAddresses } from './monero-subaddresses.ts'
 import { reconcileWallet } from './monero-reconcile.ts'
 
 /** The driver of Monero, over the wallet of this process. */

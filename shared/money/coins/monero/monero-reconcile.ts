@@ -5,7 +5,7 @@ import { firstCompared, isByHand, isDeep, readSent, toFound } from './monero-cha
 import type { MoneroContext } from './monero-gateway.ts'
 import { markForeignTransfers, recoverTransfers } from './monero-recovery.ts'
 import { countPayments } from './monero-scan.ts'
-import { makeLackingAddresses } from './monero-addresses.ts'
+import { makeLackingAddresses } from './monero-subaddresses.ts'
 
 /** Gives `findings` what the wallet has sent and received, and works on the transfers on record. */
 export async function reconcileWallet(
