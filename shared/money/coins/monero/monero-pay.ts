@@ -103,7 +103,7 @@ const { notEnoughMoney, notEnoughUnlockedMoney, watchOnly } = MONERO_ERROR
 
 type Signed =
   | { readonly kind: 'signed'; readonly groups: readonly DueGroup[]; readonly prepared: MoneroPrepared }
-  /** Even for this one alone the money does not suffice. */
+  /** The money does not suffice for these: of sign(), which tries fewer first, for one payee alone. */
   | { readonly kind: 'too little'; readonly groups: readonly DueGroup[] }
   /** The wallet signs, for so much that it is not used. */
   | { readonly kind: 'fee too high'; readonly feePico: bigint; readonly sumPico: bigint }
