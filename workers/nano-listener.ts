@@ -3,7 +3,7 @@ import { requireNano, type NanoContext } from '../shared/money/coins/nano/nano-g
 import { scanHinted } from '../shared/money/coins/nano/nano-scan.ts'
 import { watchNanoConfirmations, type NanoWatch } from '../shared/money/coins/nano/nano-websocket.ts'
 import { isNodeTrouble } from '../shared/money/node-errors.ts'
-import { recordScan } from '../shared/money/sightings.ts'
+import { recordScan } from '../shared/money/record-scan.ts'
 import { createGroups } from '../shared/platform/group-commit.ts'
 import { createTracker, type Tracker } from '../shared/platform/tracker.ts'
 import { unixSeconds } from '../shared/platform/time.ts'

@@ -3,9 +3,9 @@ import { refuseUnknownAgent } from '../../shared/about/agent-card.ts'
 import { hideByBan } from '../../shared/agents/author-ban.ts'
 import type { Context } from '../../shared/context.ts'
 import {
+  MARKET_PAGE,
   closeOfferBody,
   madeOfferView,
-  MARKET_PAGE,
   marketView,
   offerBody,
   offersQuery,
@@ -40,7 +40,7 @@ import {
 } from '../../shared/market/order-service.ts'
 import { createSolvencyReader, solvencyView } from '../../shared/market/solvency.ts'
 import { ADDRESS_WAIT_MS, WEIGHTS } from '../../shared/platform/limits.ts'
-import { viewInvoice } from '../../shared/money/invoice.ts'
+import { viewInvoice } from '../../shared/money/invoice-views.ts'
 import { cursorField, idField, limitQuery } from '../../shared/platform/schema.ts'
 import { created, defineRoute, ok, type Route } from '../http/route.ts'
 

@@ -11,12 +11,12 @@ import { createStandingReader } from '../../shared/about/standing-service.ts'
 import { createCoinMenu } from '../../shared/money/coin-menu.ts'
 import { checkInvoice } from '../../shared/money/invoice-service.ts'
 import {
-  checkedInvoiceView,
   checkInvoiceBody,
+  checkedInvoiceView,
   madeInvoiceView,
   viewCheckedInvoice,
   viewMadeInvoice,
-} from '../../shared/money/invoice.ts'
+} from '../../shared/money/invoice-views.ts'
 import { viewWaiting } from '../../shared/market/order-views.ts'
 import { isoTime, unixSeconds } from '../../shared/platform/time.ts'
 import { madeWorkOrderView, viewWorkOrder } from '../../shared/passes/work.ts'

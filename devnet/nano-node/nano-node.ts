@@ -209,8 +209,8 @@ export async function startNanoNode(options: NanoNodeOptions = {}): Promise<Nano
     const { action, text } = await answerRpc(state, requestText)
     callCounts.set(action, (callCounts.get(action) ?? 0) + 1)
     const lie = distort?.({ action, requestText, answerText: text })
-    const isStopped = action === 'stop' && settings.enableControl
-    const stopping = isStopped ? [rpcListener.stopListening(), wsListener.close()] : []
+    const isHalted = action === 'stop' && settings.enableControl
+    const stopping = isHalted ? [rpcListener.stopListening(), wsListener.close()] : []
     send(response, { body: text, ...(typeof lie === 'string' ? { body: lie } : lie) })
     await Promise.all(stopping)
   }

@@ -85,7 +85,7 @@ export async function findWhatPaid(
   if (address === undefined) return 'unknown'
   const { payeeOf, paysOneAddress } = COIN_FACTS[coin]
   const sentTo = async (): Promise<bigint | undefined> => {
-    const transfer = await ctx.payouts.findTransferByTx(coin, tx)
+    const transfer = await ctx.payouts.transfers.findByTx(coin, tx)
     if (transfer?.kind === 'payout' && payeeOf !== undefined)
       return payeeOf(transfer.signed) === address ? BigInt(transfer.amount_raw) : 0n
     const lookUp = await lookUpTransaction(ctx, coin, tx)

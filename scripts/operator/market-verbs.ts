@@ -1,6 +1,6 @@
 import { usageError } from '../../client/command/command-error.ts'
 import { flagOption, textOption } from '../../client/command/verb.ts'
-import { formatDuration, formatTime, toOneLine, indent } from '../../client/command/format.ts'
+import { formatDuration, formatTime, indent, toOneLine } from '../../client/command/format.ts'
 import type { Context } from '../../shared/context.ts'
 import type { Session } from '../../shared/platform/database.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
@@ -20,9 +20,9 @@ import {
   markPartPaid,
   undoPaidByHand,
 } from '../../shared/money/payout-service.ts'
-import { findSuspects } from '../../shared/money/suspects.ts'
+import { findSuspects } from '../../shared/money/unexplained-sends.ts'
 import { omitUndefined } from '../../shared/platform/omit-undefined.ts'
-import { nowSeconds, SECOND_MS } from '../../shared/platform/time.ts'
+import { SECOND_MS, nowSeconds } from '../../shared/platform/time.ts'
 import { filterPaysTo, findWhatPaid, lookUpTransaction, requireTxHash } from './look-up.ts'
 import { rehearseIf } from './rehearse.ts'
 import { formatAmountOf, showDone } from './output.ts'
@@ -197,7 +197,7 @@ async function holdWhatWasPaid(ctx: Context, order: OrderRecord, dryRun: boolean
 /** Lists which sides of an order have an address that a transaction paid which the database did not know. */
 async function listPaidSides(ctx: Context, { coin, at, payout_address, refund_address }: OrderRecord) {
   const addresses = { seller: payout_address, buyer: refund_address }
-  const sends = (await ctx.payouts.listUnknownSends(coin)).filter((send) => at <= send.at)
+  const sends = (await ctx.payouts.transfers.listUnknownSends(coin)).filter((send) => at <= send.at)
   return (['seller', 'buyer'] as const).flatMap((side) =>
     sends
       .filter(({ unexplained_to: to }) => to.includes(addresses[side] ?? ''))
@@ -317,7 +317,7 @@ async function checkTransaction(
   const { coin, _id } = payout
   const { paysOneAddress } = COIN_FACTS[coin]
   for (const other of COINS) {
-    const [payment] = await ctx.invoices.listArrivalsByTx(other, [tx])
+    const [payment] = await ctx.invoices.arrivals.listByTx(other, [tx])
     if (payment !== undefined) throw notPaidBy(`is on record as the payment ${payment._id}`)
   }
   const byHand = await Promise.all(COINS.map((other) => ctx.payouts.listPaidByHand(other, tx)))
@@ -327,7 +327,7 @@ async function checkTransaction(
     if (paysOneAddress && other.address !== address)
       throw notPaidBy(`is on record for the payout ${other._id} to another address`)
   }
-  const transfer = await ctx.payouts.findTransferByTx(coin, tx)
+  const transfer = await ctx.payouts.transfers.findByTx(coin, tx)
   if (transfer !== undefined && (transfer.kind !== 'payout' || transfer.payout_ids.length > 0))
     throw notPaidBy(
       `is one of the workers' own (${transfer._id}), which carries ${transfer.payout_ids.join(', ') || 'no payout'}`,

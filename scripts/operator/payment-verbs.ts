@@ -5,15 +5,11 @@ import { Refusal } from '../../shared/platform/errors.ts'
 import { COIN_UNITS, dustThreshold, formatAmount, parseAmount, type Coin } from '../../shared/money/coin.ts'
 import { COIN_FACTS } from '../../shared/money/coin-facts.ts'
 import type { FoundPay } from '../../shared/money/driver.ts'
-import {
-  invoiceStatus,
-  isPayment,
-  remainingRaw,
-  type InvoiceRecord,
-  type PaymentRecord,
-} from '../../shared/money/invoice.ts'
+import { invoiceStatus, remainingRaw, type InvoiceRecord } from '../../shared/money/invoice.ts'
+import { isPayment, type PaymentRecord } from '../../shared/money/arrival.ts'
 import { requiredConfirmations } from '../../shared/money/invoice-service.ts'
-import { givePaymentUp, noteShown, recordPayment, undoPayment } from '../../shared/money/settlement.ts'
+import { givePaymentUp, undoPayment } from '../../shared/money/payment-undo.ts'
+import { noteShown, recordPayment } from '../../shared/money/record-arrival.ts'
 import { isoTime } from '../../shared/platform/time.ts'
 import { filterPaysTo, lookUpTransaction, requireTxHash } from './look-up.ts'
 import { rehearseIf } from './rehearse.ts'
@@ -108,7 +104,7 @@ async function settleInvoice(
   const confirmations = known?.confirmations ?? requiredConfirmations(invoice, base)
   const found = { coin, tx, addressIndex, amountRaw, confirmations, isConfirmed: true }
   await recordPayment(ctx, found, 'operator')
-  const arrival = await ctx.invoices.findArrival(coin, tx, addressIndex)
+  const arrival = await ctx.invoices.arrivals.find(coin, tx, addressIndex)
   const payment = arrival !== undefined && isPayment(arrival) ? arrival : undefined
   if (payment !== undefined && seen?.isConfirmed === true) await noteShown(ctx, payment)
   const [after = invoice, agent] = await Promise.all([
@@ -160,13 +156,10 @@ async function undoSettled(ctx: Context, paymentId: string, dryRun: boolean): Pr
  * @throws Refusal as givePaymentUp(), and `wrong_state` if it can be taken back with what it bought
  */
 async function recordLost(ctx: Context, paymentId: string, dryRun: boolean): Promise<VerbOutput> {
-  const { invoice_id, agent_id, order_id, coin, amount_raw, tx } = await givePaymentUp(
-    rehearseIf(true, ctx),
-    paymentId,
-  )
   if (await canBeUndone(ctx, paymentId))
     throw wrongState(`What it bought can be taken back: "settle-invoice --undo ${paymentId}" does that.`)
-  if (!dryRun) await givePaymentUp(ctx, paymentId)
+  const given = await givePaymentUp(rehearseIf(dryRun, ctx), paymentId)
+  const { invoice_id, agent_id, order_id, coin, amount_raw, tx } = given
   return showDone(
     {
       payment_id: paymentId,
@@ -228,7 +221,7 @@ async function findRecorded(
   invoice: InvoiceRecord,
   tx: string,
 ): Promise<PaymentRecord | undefined> {
-  const arrivals = await ctx.invoices.listArrivalsByTx(invoice.coin, [tx])
+  const arrivals = await ctx.invoices.arrivals.listByTx(invoice.coin, [tx])
   const recorded = arrivals.filter(isPayment)
   const own = recorded.find(({ invoice_id }) => invoice_id === invoice._id)
   const [elsewhere] = recorded

@@ -7,12 +7,12 @@ import { Refusal } from '../../shared/platform/errors.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import type { Coin } from '../../shared/money/coin.ts'
 import { COIN_FACTS } from '../../shared/money/coin-facts.ts'
-import { ANYWHERE } from '../../shared/money/payout.ts'
+import { ANYWHERE } from '../../shared/money/transfer.ts'
 import type { ReconciliationRecord } from '../../shared/money/reconciliation-store.ts'
 import { oweAgain } from '../../shared/money/payout-service.ts'
 import { accountForSend } from '../../shared/money/reconcile.ts'
-import { listUndecided, wentTo } from '../../shared/money/suspects.ts'
-import { nowSeconds, SECOND_MS } from '../../shared/platform/time.ts'
+import { listUndecided, wentTo } from '../../shared/money/unexplained-sends.ts'
+import { SECOND_MS, nowSeconds } from '../../shared/platform/time.ts'
 import { KEY_LEASES } from '../../shared/platform/lease-store.ts'
 import { enqueueJob } from './job.ts'
 import { findWhatPaid, isTxHash } from './look-up.ts'
@@ -78,7 +78,7 @@ async function reconcile(
     const treasuries = { treasury_before: known ?? null, treasury: takeOver ?? known ?? null }
     const fields = { coin, halted, ...treasuries, ledger_entry: 'reconcile' }
     const shown = showDone(fields, true, await listOpen(ctx, coin))
-    const unexplained = await ctx.payouts.listUnexplained(coin)
+    const unexplained = await ctx.payouts.transfers.listUnexplained(coin)
     const sends = unexplained.map(({ tx, unexplained_to: to, amount_raw }) => ({ tx, to, amount_raw }))
     return { ...shown, answer: { ...shown.answer, sends, undecided: await readUndecided(ctx, coin) } }
   }
@@ -170,7 +170,7 @@ async function showReconciliation(ctx: Context, record: ReconciliationRecord): P
 
 /** What each transaction that is not accounted for may have paid and nobody has decided, as `--json` shows it. */
 async function readUndecided(ctx: Context, coin: Coin) {
-  const sends = await ctx.payouts.listUnexplained(coin)
+  const sends = await ctx.payouts.transfers.listUnexplained(coin)
   return Promise.all(
     sends.map(async (send) => {
       const { payouts, orderIds } = await listUndecided(ctx, send)
@@ -184,7 +184,7 @@ async function readUndecided(ctx: Context, coin: Coin) {
  */
 async function listOpen(ctx: Context, coin: Coin): Promise<string> {
   const [sends, held] = await Promise.all([
-    ctx.payouts.listUnexplained(coin),
+    ctx.payouts.transfers.listUnexplained(coin),
     ctx.payouts.listUnsendable(coin, 'held', nowSeconds(ctx), 200),
   ])
   if (sends.length === 0 && held.length === 0) return 'nothing waits for you'
@@ -256,7 +256,7 @@ async function oweHeld(ctx: Context, payoutId: string, dryRun: boolean): Promise
     throw wrongState(
       `${payoutId} is no payout that is held, or that a transaction not accounted for may have paid.`,
     )
-  const sends = payout === undefined ? [] : await ctx.payouts.listUnexplained(payout.coin)
+  const sends = payout === undefined ? [] : await ctx.payouts.transfers.listUnexplained(payout.coin)
   const waitsFor = sends.find((send) => wentTo(send, payout?.address))
   return showDone(
     { payout_id: payoutId, state: 'owed', ledger_entry: 'payout' },

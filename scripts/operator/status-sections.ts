@@ -186,7 +186,7 @@ const payouts: StatusSection = {
       ctx.payouts.countDecided(nowSeconds(ctx)),
       Promise.all(
         COINS.map(async (coin) => {
-          const unseen = await ctx.invoices.listUnshownOrders(coin)
+          const unseen = await ctx.invoices.arrivals.listUnshownOrders(coin)
           return { coin, ...(await ctx.payouts.countKeptBack(coin, unseen)) }
         }),
       ),

@@ -2,9 +2,15 @@ import { usageError } from '../../client/command/command-error.ts'
 import { formatTime } from '../../client/command/format.ts'
 import { flagOption } from '../../client/command/verb.ts'
 import type { Context } from '../../shared/context.ts'
-import { giveUnassigned, keepUnassigned, returnUnassigned, undoReturn } from '../../shared/money/arrivals.ts'
-import type { ArrivalRecord } from '../../shared/money/invoice.ts'
-import { TREASURY_INDEX, type PayoutRecord } from '../../shared/money/payout.ts'
+import {
+  giveUnassigned,
+  keepUnassigned,
+  returnUnassigned,
+  undoReturn,
+} from '../../shared/money/unassigned-money.ts'
+import type { ArrivalRecord } from '../../shared/money/arrival.ts'
+import { TREASURY_INDEX } from '../../shared/money/transfer.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
 import { formatAmountOf, showDone } from './output.ts'
 import { rehearseIf } from './rehearse.ts'
 import { defineOperatorVerb, limitOf, limitOption, type OperatorVerb, type VerbOutput } from './verb.ts'
@@ -39,7 +45,7 @@ export const unassignedVerbs: readonly OperatorVerb[] = [
 
 /** Lists what belongs to nobody, the oldest first. */
 async function listUnassigned(ctx: Context, limit: number): Promise<VerbOutput> {
-  const found = await ctx.invoices.listUnassigned(limit + 1)
+  const found = await ctx.invoices.arrivals.listUnassigned(limit + 1)
   const shown = await Promise.all(
     found.slice(0, limit).map(async (arrival) => ({ arrival, address: await addressOf(ctx, arrival) })),
   )
@@ -70,7 +76,7 @@ async function listUnassigned(ctx: Context, limit: number): Promise<VerbOutput> 
 /** The address that money came to; undefined if it isn't on record. */
 async function addressOf(ctx: Context, { coin, address_index: index }: ArrivalRecord) {
   if (index === TREASURY_INDEX) return (await ctx.coins.findCoin(coin))?.treasury_address
-  return (await ctx.coins.listAddresses(coin, [index]))[0]?.address
+  return (await ctx.coins.addresses.listAt(coin, [index]))[0]?.address
 }
 
 /** Counts money that belongs to nobody as a payment. @param ctx of a rehearsal if `dryRun` */

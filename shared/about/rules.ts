@@ -22,7 +22,8 @@ import {
   WORK_ORDER_BASE_DAYS,
 } from '../platform/limits.ts'
 import { usdFromCents } from '../passes/pass.ts'
-import { INVOICE_STATUSES, PAYMENT_STATES, type InvoiceStatus, type PaymentState } from '../money/invoice.ts'
+import { INVOICE_STATUSES, type InvoiceStatus } from '../money/invoice.ts'
+import { PAYMENT_STATES, type PaymentState } from '../money/arrival.ts'
 import { RULES } from '../reports/report.ts'
 import { countView, hex } from '../platform/schema.ts'
 import { HOUR_MS, MINUTE_MS } from '../platform/time.ts'
@@ -32,7 +33,7 @@ import {
   MIN_ORDER_USD_CENTS,
   OUTAGE_GRACE_MS,
 } from '../market/market-terms.ts'
-import { ORDER_STATUS_MEANINGS, ORDER_STATUSES, ORDER_STEP_NAMES, stepRule } from '../market/order-states.ts'
+import { ORDER_STATUSES, ORDER_STATUS_MEANINGS, ORDER_STEP_NAMES, stepRule } from '../market/order-states.ts'
 
 const statements = z.array(z.string())
 const meanings = z.array(z.object({ status: z.string(), meaning: z.string() }))

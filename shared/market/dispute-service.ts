@@ -79,7 +79,7 @@ async function readMoney(
   const invoice = await ctx.invoices.find(order.invoice_id, session)
   if (invoice === undefined) throw new Error(`order ${order._id} has no invoice`)
   const lostRaw =
-    sumAmounts(await ctx.invoices.listReversed(invoice._id, session)) - BigInt(order.written_off_raw)
+    sumAmounts(await ctx.invoices.arrivals.listReversed(invoice._id, session)) - BigInt(order.written_off_raw)
   return {
     receivedRaw: netReceivedRaw(order, invoice),
     lostRaw: lostRaw > 0n ? lostRaw : 0n,

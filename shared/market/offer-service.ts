@@ -26,13 +26,30 @@ export async function makeOffer(
   agentId: string,
   fields: z.output<typeof offerBody>,
 ): Promise<OfferRecord> {
-  const { title, description, delivery_hours } = fields
-  const at = nowSeconds(ctx)
-  const payout_addresses = omitUndefined(fields.payout_addresses)
+  const { title, description, payout_addresses } = fields
   for (const coin of COINS)
     if (payout_addresses[coin] !== undefined)
       await requireAddress(ctx, coin, payout_addresses[coin], 'payout_addresses')
   await spendAllowance(ctx, agentId, 'changes', title, description)
+  const offer = newOffer(agentId, fields, nowSeconds(ctx))
+  await insertInSlot(
+    ctx,
+    { owner: agentId, ownerField: 'agent_id', slots: MAX_OPEN_OFFERS },
+    () => ctx.offers.listOpenSlots(agentId),
+    (open_slot) => ctx.offers.insert({ ...offer, open_slot }),
+    () =>
+      new Refusal(
+        'wrong_state',
+        `You have ${MAX_OPEN_OFFERS} open offers; close one with POST /market/offer/close.`,
+      ),
+  )
+  return offer
+}
+
+/** Makes the record of an open offer, with its ledger entry. @param at Unix seconds */
+function newOffer(agentId: string, fields: z.output<typeof offerBody>, at: number): OfferRecord {
+  const { title, description, delivery_hours } = fields
+  const payout_addresses = omitUndefined(fields.payout_addresses)
   const id = newId('offer')
   const [salt, addresses_salt] = [newSalt(), newSalt()]
   const price_usd_cents = Math.round(fields.price_usd * 100)
@@ -45,7 +62,7 @@ export async function makeOffer(
     content_hash: commitRecord(id, salt, offerContent(fields)),
     addresses_hash: commitRecord(id, addresses_salt, { payout_addresses }),
   }
-  const offer: OfferRecord = {
+  return {
     _id: id,
     agent_id: agentId,
     at,
@@ -59,18 +76,6 @@ export async function makeOffer(
     open: true,
     pending: [{ source: `${id}/offer`, at, kind: 'offer', data }],
   }
-  await insertInSlot(
-    ctx,
-    { owner: agentId, ownerField: 'agent_id', slots: MAX_OPEN_OFFERS },
-    () => ctx.offers.listOpenSlots(agentId),
-    (open_slot) => ctx.offers.insert({ ...offer, open_slot }),
-    () =>
-      new Refusal(
-        'wrong_state',
-        `You have ${MAX_OPEN_OFFERS} open offers; close one with POST /market/offer/close.`,
-      ),
-  )
-  return offer
 }
 
 /**

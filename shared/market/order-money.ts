@@ -53,8 +53,12 @@ export async function unpaidChange(
   })
 }
 
-/** Disputes an order, and freezes what is owed for it. @param about fields of the ledger entry.
- * @param suspects the transfers that may have paid a side, if it is disputed because of them alone */
+/**
+ * Disputes an order, and freezes what is owed for it.
+ *
+ * @param about fields of the ledger entry
+ * @param suspects the transfers that may have paid a side, if it is disputed because of them alone
+ */
 export async function disputeByChain(
   ctx: Context,
   order: OrderRecord,

@@ -2,7 +2,8 @@ import type { Context } from '../context.ts'
 import type { Session } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
-import type { InvoiceRecord, PaymentRecord } from '../money/invoice.ts'
+import type { InvoiceRecord } from '../money/invoice.ts'
+import type { PaymentRecord } from '../money/arrival.ts'
 import type { PayoutState, StoredPayout } from '../money/payout.ts'
 import type { OrderPurpose, Outcome } from '../money/purpose.ts'
 import { nowSeconds } from '../platform/time.ts'
@@ -31,13 +32,13 @@ export const orderPurpose: OrderPurpose = {
       await ctx.orders.notePaymentSeen(payment.order_id, payment.first_seen_at, session)
   },
   async dropped(ctx, payment) {
-    if (payment.order_id !== undefined && !(await ctx.invoices.isUnderWay(payment.invoice_id)))
+    if (payment.order_id !== undefined && !(await ctx.invoices.arrivals.isUnderWay(payment.invoice_id)))
       await ctx.orders.forgetPaymentSeen(payment.order_id)
   },
   async received(ctx, invoice, payment, session) {
     const received_raw = String(BigInt(invoice.received_raw) + BigInt(payment.amount_raw))
     await receivePayment(ctx, { ...invoice, received_raw }, payment, session)
-    return { fields: { received_raw } }
+    return { kind: 'buys', outcome: { fields: { received_raw } } }
   },
   async undone(ctx, invoice, payment, session) {
     const received_raw = String(BigInt(invoice.received_raw) - BigInt(payment.amount_raw))
@@ -71,7 +72,7 @@ async function receivePayment(
 ): Promise<void> {
   const order = await findOrder(ctx, invoice, session)
   const at = nowSeconds(ctx)
-  const isMoreUnderWay = await ctx.invoices.isUnderWay(invoice._id, { butFor: payment._id }, session)
+  const isMoreUnderWay = await ctx.invoices.arrivals.isUnderWay(invoice._id, { butFor: payment._id }, session)
   const unset: OrderChange['unset'] = isMoreUnderWay ? [] : ['payment_seen_at']
   let update: OrderUpdate = { change: { step: 'payment', at, unset } }
   if (order.status === 'awaiting_payment') {

@@ -34,14 +34,7 @@ export async function placeOrder(
   fields: z.output<typeof orderBody>,
 ): Promise<{ order: OrderRecord; invoice: OrderInvoice }> {
   const { offer_id, currency, refund_address } = fields
-  const offer = await findOffer(ctx, offer_id)
-  if (offer.agent_id === buyerId)
-    throw new Refusal('own_offer', 'This offer is your own; order from another agent.', { field: 'offer_id' })
-  const seller = await ctx.agents.find(offer.agent_id)
-  if (offer.open !== true || offer.hidden_at !== undefined || seller?.banned_at !== undefined)
-    throw new Refusal('wrong_state', 'This offer is closed; GET /market/offers lists those that are open.', {
-      field: 'offer_id',
-    })
+  const offer = await requireOffer(ctx, buyerId, offer_id)
   const coin = await chooseCoin(ctx, offer, currency)
   const refundAddress =
     refund_address === undefined
@@ -71,12 +64,27 @@ export async function placeOrder(
       logInvoice(ctx.log, invoice)
       return placed
     },
-    () =>
-      new Refusal(
-        'wrong_state',
-        `You have ${MAX_UNPAID_ORDERS} orders that are not paid; pay them, or wait until they expire.`,
-      ),
+    tooManyUnpaid,
   )
+}
+
+const tooManyUnpaid = () =>
+  new Refusal(
+    'wrong_state',
+    `You have ${MAX_UNPAID_ORDERS} orders that are not paid; pay them, or wait until they expire.`,
+  )
+
+/** Finds an offer that the buyer can order from. @throws Refusal `no_such_offer`; `own_offer`; `wrong_state` */
+async function requireOffer(ctx: Context, buyerId: string, offerId: string): Promise<OfferRecord> {
+  const offer = await findOffer(ctx, offerId)
+  if (offer.agent_id === buyerId)
+    throw new Refusal('own_offer', 'This offer is your own; order from another agent.', { field: 'offer_id' })
+  const seller = await ctx.agents.find(offer.agent_id)
+  if (offer.open !== true || offer.hidden_at !== undefined || seller?.banned_at !== undefined)
+    throw new Refusal('wrong_state', 'This offer is closed; GET /market/offers lists those that are open.', {
+      field: 'offer_id',
+    })
+  return offer
 }
 
 /**

@@ -232,7 +232,7 @@ export async function readOrderDetails(
   const [invoice, payouts, unshown] = await Promise.all([
     agentId === order.buyer_id ? ctx.invoices.find(order.invoice_id) : undefined,
     ctx.payouts.listNewest(order._id, agentId, MAX_PAYOUTS_SHOWN + 1),
-    ctx.invoices.listUnshownOrders(order.coin, order._id),
+    ctx.invoices.arrivals.listUnshownOrders(order.coin, order._id),
   ])
   return { invoice, payouts, waitsForChain: unshown.length > 0, payoutActor: payoutActor(ctx) }
 }

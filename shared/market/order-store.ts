@@ -1,7 +1,7 @@
 import type { Connection, QueryFilter } from 'mongoose'
 import { Overtaken, type Session } from '../platform/database.ts'
 import { none, only, schemaOf, some } from '../platform/fields.ts'
-import { recordsOf, rawOf } from '../platform/records.ts'
+import { rawOf, recordsOf, type Records } from '../platform/records.ts'
 import { pushing, indexMarks, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import type { Coin } from '../money/coin.ts'
@@ -37,14 +37,51 @@ export type OrderStore = ReturnType<typeof createOrderStore>
 /** Creates the store of market orders, and of the outages that their deadlines are moved past. */
 export function createOrderStore(connection: Connection) {
   const orders = recordsOf(connection.model<OrderRecord>('Order', orderSchema))
-  // Mongoose does not check what is written by this: only changeOf() may make it.
-  const raw = () => rawOf<OrderRecord>(orders.model)
   return {
     models: { orders: orders.model },
     outages: createOutageStore(connection),
     /** @throws a duplicate-key error on `buyer_id` if another order of the buyer has its `unpaid_slot` */
     insert: (order: OrderRecord, session: Session) => orders.insert([order], session),
     find: (orderId: string, session?: Session) => orders.one({ _id: orderId }, { session }),
+    /**
+     * Stores a change of an order, with its ledger entries and event marks.
+     *
+     * @throws Overtaken if `before` is outdated, or it is the wrong side of the deadline
+     */
+    async change(before: OrderRecord, change: OrderChange, session?: Session): Promise<void> {
+      const { filter, update } = changeOf(before, change)
+      if (!(await orders.change(filter, update, session)))
+        throw new Overtaken(`order ${before._id} has changed since it was read`)
+    },
+    /** Stores changes of many orders, like change(). @throws Overtaken if one of them can't be stored */
+    async changeAll(
+      changes: readonly { before: OrderRecord; change: OrderChange }[],
+      session: Session,
+    ): Promise<void> {
+      // Mongoose does not check what is written here: only changeOf() may make it.
+      const operations = changes.map(({ before, change }) => ({ updateOne: changeOf(before, change) }))
+      const { matchedCount } = await rawOf<OrderRecord>(orders.model).bulkWrite(operations, { session })
+      if (matchedCount !== changes.length)
+        throw new Overtaken('one of these orders has changed since it was read')
+    },
+    /** Stores when a payment was first seen, if the order awaits payment and has no such time. */
+    notePaymentSeen: (orderId: string, at: number, session: Session) =>
+      orders.change(
+        { _id: orderId, status: 'awaiting_payment', payment_seen_at: none },
+        { $set: { payment_seen_at: at } },
+        session,
+      ),
+    forgetPaymentSeen: (orderId: string) =>
+      orders.change({ _id: orderId, payment_seen_at: some }, { $unset: { payment_seen_at: 1 } }),
+    ...ordersOfAgents(orders),
+    ...disputedOrders(orders),
+    ...dueOrders(orders),
+  }
+}
+
+/** What an agent's orders are listed by. */
+function ordersOfAgents(orders: Records<OrderRecord>) {
+  return {
     /** An agent's orders on either side, newest first, with ids below `before`; without `delivery`. */
     async listByAgent(agentId: string, before: string | undefined, limit: number): Promise<OrderRecord[]> {
       const older = before === undefined ? {} : { _id: { $lt: before } }
@@ -61,6 +98,12 @@ export function createOrderStore(connection: Connection) {
       const { id, filter } = WAITING[side]
       return orders.all({ [id]: agentId, ...filter }, { fields: UNLISTED, sort: { due_at: 1 }, limit })
     },
+  }
+}
+
+/** What is asked of orders that are disputed, or may have to be. */
+function disputedOrders(orders: Records<OrderRecord>) {
+  return {
     /** Disputed orders, the oldest first; without `delivery`. */
     listDisputed: (limit: number) =>
       orders.all({ status: 'disputed' }, { fields: UNLISTED, sort: { _id: 1 }, limit }),
@@ -87,7 +130,9 @@ export function createOrderStore(connection: Connection) {
       const among = { $in: [...addresses] }
       const sides = ['payout_address', 'refund_address'] as const
       const named = await Promise.all(
-        sides.map((side) => raw().distinct(side, { coin, [side]: among } as object)),
+        sides.map((side) =>
+          rawOf<OrderRecord>(orders.model).distinct(side, { coin, [side]: among } as object),
+        ),
       )
       const known = new Set(named.flat())
       const withAddress: QueryFilter<OrderRecord>[] = sides.map((side) => ({ [side]: among }))
@@ -112,6 +157,12 @@ export function createOrderStore(connection: Connection) {
     /** Orders that are disputed because of this transfer, among others. */
     listSuspectedFor: (transferId: string) =>
       orders.all({ status: 'disputed', suspects: transferId }, { fields: UNLISTED, sort: { _id: 1 } }),
+  }
+}
+
+/** What is asked of orders by their deadlines. */
+function dueOrders(orders: Records<OrderRecord>) {
+  return {
     /** Orders with this deadline and an id above `after`, by ascending ids; without `delivery`. */
     listDue: (dueAt: number, after: string, limit: number) =>
       orders.all({ due_at: dueAt, _id: { $gt: after } }, { fields: UNLISTED, sort: { _id: 1 }, limit }),
@@ -136,35 +187,6 @@ export function createOrderStore(connection: Connection) {
       ])
       return times.map(({ _id }) => _id)
     },
-    /**
-     * Stores a change of an order, with its ledger entries and event marks.
-     *
-     * @throws Overtaken if `before` is outdated, or it is the wrong side of the deadline
-     */
-    async change(before: OrderRecord, change: OrderChange, session?: Session): Promise<void> {
-      const { filter, update } = changeOf(before, change)
-      if (!(await orders.change(filter, update, session)))
-        throw new Overtaken(`order ${before._id} has changed since it was read`)
-    },
-    /** Stores changes of many orders, like change(). @throws Overtaken if one of them can't be stored */
-    async changeAll(
-      changes: readonly { before: OrderRecord; change: OrderChange }[],
-      session: Session,
-    ): Promise<void> {
-      const operations = changes.map(({ before, change }) => ({ updateOne: changeOf(before, change) }))
-      const { matchedCount } = await raw().bulkWrite(operations, { session })
-      if (matchedCount !== changes.length)
-        throw new Overtaken('one of these orders has changed since it was read')
-    },
-    /** Stores when a payment was first seen, if the order awaits payment and has no such time. */
-    notePaymentSeen: (orderId: string, at: number, session: Session) =>
-      orders.change(
-        { _id: orderId, status: 'awaiting_payment', payment_seen_at: none },
-        { $set: { payment_seen_at: at } },
-        session,
-      ),
-    forgetPaymentSeen: (orderId: string) =>
-      orders.change({ _id: orderId, payment_seen_at: some }, { $unset: { payment_seen_at: 1 } }),
   }
 }
 

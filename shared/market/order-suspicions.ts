@@ -2,7 +2,7 @@ import type { Context } from '../context.ts'
 import type { Session } from '../platform/database.ts'
 import type { Coin } from '../money/coin.ts'
 import type { InvoiceRecord } from '../money/invoice.ts'
-import { ANYWHERE, type UnexplainedSend } from '../money/payout.ts'
+import { ANYWHERE, type UnexplainedSend } from '../money/transfer.ts'
 import { nowSeconds } from '../platform/time.ts'
 import { enqueueDeadline } from './order-deadlines.ts'
 import {
@@ -14,7 +14,7 @@ import {
   unpaidChange,
 } from './order-money.ts'
 import { stepRule } from './order-states.ts'
-import { type OrderUpdate } from './order-rules.ts'
+import type { OrderUpdate } from './order-rules.ts'
 import { readPayouts, replaceOpenPayouts, storeUpdate } from './order-updates.ts'
 import { feeShare, sellerShare, stepChange, type OrderChange, type OrderRecord } from './order.ts'
 
@@ -126,7 +126,11 @@ async function resume(ctx: Context, order: OrderRecord, session: Session): Promi
 
 const SUSPICION = ['disputed_at', 'disputed_by', 'suspects', 'suspected_from'] as const
 
-/** Makes the update that gives an order the status back that it had, with what has happened to its money since. */
+/**
+ * Makes the update that gives an order the status back that it had, with what has happened to its money since.
+ *
+ * @returns undefined if its price is no longer there
+ */
 async function resumedUpdate(
   ctx: Context,
   order: OrderRecord,
@@ -138,8 +142,6 @@ async function resumedUpdate(
   const { buyer } = await readPayouts(ctx, order, session)
   const owe = (raw: bigint) =>
     replaceOpenPayouts(ctx, order, 'buyer', buyer, { raw, reason: 'resumed', at }, session)
-  /** A deadline, put off by as long as the order was disputed. */
-  const later = (deadline = at): number => deadline + (at - (order.disputed_at ?? at))
   switch (order.suspected_from) {
     case 'awaiting_payment': {
       const paid = paidUpdate(order, receivedRaw, at, 'resumed_paid')
@@ -152,17 +154,12 @@ async function resumedUpdate(
       return { change, payouts: await owe(receivedRaw) }
     }
     case 'paid':
-    case 'delivered': {
+    case 'delivered':
       if (receivedRaw < priceRaw) return undefined
-      const isPaid = order.suspected_from === 'paid'
-      const due_at = later(isPaid ? order.deliver_by : order.accept_by)
-      const deadline = isPaid ? { deliver_by: due_at } : { accept_by: due_at }
-      const change = stepChange(order, isPaid ? 'resumed_paid' : 'resumed_delivered', at, {
-        set: { ...deadline, due_at },
-        data: deadline,
-      })
-      return { change, payouts: await owe(receivedRaw - priceRaw) }
-    }
+      return {
+        change: resumeBeforeDeadline(order, order.suspected_from, at),
+        payouts: await owe(receivedRaw - priceRaw),
+      }
     case 'released': {
       if (receivedRaw < priceRaw) return undefined
       const buyerRaw = receivedRaw - sellerShare(order) - feeShare(order)
@@ -175,6 +172,18 @@ async function resumedUpdate(
     default:
       return undefined
   }
+}
+
+/** Makes the change back to a status with a deadline, which is put off by as long as the order was disputed. */
+function resumeBeforeDeadline(order: OrderRecord, status: 'paid' | 'delivered', at: number): OrderChange {
+  const isPaid = status === 'paid'
+  const deadlineBefore = (isPaid ? order.deliver_by : order.accept_by) ?? at
+  const due_at = deadlineBefore + (at - (order.disputed_at ?? at))
+  const deadline = isPaid ? { deliver_by: due_at } : { accept_by: due_at }
+  return stepChange(order, isPaid ? 'resumed_paid' : 'resumed_delivered', at, {
+    set: { ...deadline, due_at },
+    data: deadline,
+  })
 }
 
 /** Notes that the seller of a released order was paid while that was disputed. */

@@ -1,16 +1,21 @@
 import { z } from 'zod'
 import { authorFields, authorView } from '../agents/authorship.ts'
 import { COINS, formatAmount, formatPrice, type Coin } from '../money/coin.ts'
-import { invoiceView, viewInvoice, type InvoiceRecord } from '../money/invoice.ts'
+import { invoiceView, viewInvoice } from '../money/invoice-views.ts'
+import type { InvoiceRecord } from '../money/invoice.ts'
 import { isHeld } from '../money/payout-steps.ts'
 import { PAYOUT_STATES, type PayoutRecord } from '../money/payout.ts'
 import { usdFromCents } from '../passes/pass.ts'
 import { omitUndefined } from '../platform/omit-undefined.ts'
-import { countView, hex, idField, idView, notBlank, unixTime } from '../platform/schema.ts'
-import { text, textOfBytes } from '../platform/schema.ts'
-import { MAX_ADDRESS_LENGTH, MAX_DELIVERY_BYTES, MAX_REASON_LENGTH } from './market-terms.ts'
-import { MAX_ORDERS_SHOWN, MAX_PAYOUTS_SHOWN } from './market-terms.ts'
-import { DEADLINES, nextTransition, ORDER_ACTORS, ORDER_STATUSES, type PayoutActor } from './order-states.ts'
+import { countView, hex, idField, idView, notBlank, text, textOfBytes, unixTime } from '../platform/schema.ts'
+import {
+  MAX_ADDRESS_LENGTH,
+  MAX_DELIVERY_BYTES,
+  MAX_ORDERS_SHOWN,
+  MAX_PAYOUTS_SHOWN,
+  MAX_REASON_LENGTH,
+} from './market-terms.ts'
+import { DEADLINES, ORDER_ACTORS, ORDER_STATUSES, nextTransition, type PayoutActor } from './order-states.ts'
 import type { OrderRecord, StepSignature } from './order.ts'
 
 export const orderBody = z.object({

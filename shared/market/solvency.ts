@@ -108,24 +108,26 @@ export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof
           now: formatSigned(owed[currency], currency),
         })),
         last_seal: sealed.seal ?? null,
-        held: COINS.map((currency) => {
-          const { received, paidOut, fees } = sums[currency]
-          const heldRaw = received - paidOut - fees
-          return {
-            currency,
-            received_raw: String(received),
-            paid_out_raw: String(paidOut),
-            fees_raw: String(fees),
-            held_raw: String(heldRaw),
-            held: formatSigned(heldRaw, currency),
-          }
-        }),
+        held: COINS.map((currency) => viewHeld(currency, sums[currency])),
         held_at: unixSeconds(atMs),
         ...accounts,
         how_to_check: HOW_TO_CHECK,
         honest_limits: HONEST_LIMITS,
       }
     })
+}
+
+/** Shows what is held of a coin for market orders, and how that comes about. */
+function viewHeld(currency: Coin, { received, paidOut, fees }: Sums[Coin]) {
+  const heldRaw = received - paidOut - fees
+  return {
+    currency,
+    received_raw: String(received),
+    paid_out_raw: String(paidOut),
+    fees_raw: String(fees),
+    held_raw: String(heldRaw),
+    held: formatSigned(heldRaw, currency),
+  }
 }
 
 const HOW_TO_CHECK = [
@@ -178,7 +180,7 @@ async function listAccounts(ctx: Context) {
     // One payment above the limit says that there may be more accounts.
     const [record, unswept] = await Promise.all([
       ctx.coins.findCoin(coin),
-      ctx.invoices.listUnswept(coin, '', MAX_ACCOUNTS_SHOWN + 1),
+      ctx.invoices.arrivals.listUnswept(coin, '', MAX_ACCOUNTS_SHOWN + 1),
     ])
     if (unswept.length > MAX_ACCOUNTS_SHOWN) isCut = true
     const { treasury_address: treasury, treasury_raw: treasuryRaw = null } = record ?? {}

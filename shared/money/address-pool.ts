@@ -7,9 +7,8 @@ import { ADDRESS_POOL } from '../platform/limits.ts'
 import { nowSeconds } from '../platform/time.ts'
 import { readIndexFile, runsOf, type IndexFile, type Run } from './address-index.ts'
 import type { Coin } from './coin.ts'
-import { runWalletRound } from './coin-round.ts'
-import { isStopped, stopCoin } from './coin-state.ts'
-import type { AddressRecord, AddressStock } from './coin-store.ts'
+import { isHalted, runWalletRound } from './coin-state.ts'
+import type { AddressRecord, AddressStock } from './address-store.ts'
 import type { AddressSource, CoinDriver } from './driver.ts'
 
 /**
@@ -36,11 +35,11 @@ const FIRST_STOCK = 20
 export async function fillStocks(ctx: Context, driver: CoinDriver, asker?: AddressStock, watch?: WatchStep) {
   await runWalletRound(ctx, driver.coin, async () => {
     const agreement = await driver.checkAgreement()
-    if (agreement.kind === 'differs') await stopCoin(ctx, driver.coin, agreement)
-    if (agreement.kind !== 'agrees') return
+    if (agreement.kind !== 'agrees') return agreement
     const fill = () => fillPool(ctx, driver.addresses, asker, watch)
     await ctx.database.serialize(`pool of ${driver.coin}`, () => withIndexFile(driver.addresses, fill))
     await ctx.coins.noteTreasury(driver.coin, { treasury_address: await driver.addresses.treasury() })
+    return agreement
   })
 }
 
@@ -67,49 +66,72 @@ async function withIndexFile({ indexFile: file }: AddressSource, work: () => Pro
  */
 async function fillPool(ctx: Context, source: AddressSource, asker?: AddressStock, watch?: WatchStep) {
   const { coin } = source
-  if (await isStopped(ctx, coin)) return
+  if (await isHalted(ctx, coin)) return
   const stored = readIndexFile(source.indexFile)
-  const runs = runsOf(stored)
   const at = nowSeconds(ctx)
   const own = ownRuns.get(source.session)
-  let from = own === undefined ? undefined : own[1] + 1
-  if (own === undefined) await ctx.database.transaction((session) => ctx.coins.retireFree(coin, session))
-  const holders = holdersOfNewAddresses(await ctx.coins.countFree(coin), asker)
-  // Where the next run begins, one may have been begun before it.
-  if (from !== undefined && !(await isFreeFor(ctx, coin, runs, from, holders.length))) from = undefined
-  const isNewRun = from === undefined
-  const poolAt = (await ctx.coins.findCoin(coin))?.pool_at
-  const lastAt = Math.max(stored.at ?? 0, poolAt ?? 0)
-  const known = {
-    highest: Math.max(stored.highest, await ctx.coins.highestIndex(coin), asker?.given ?? -1),
-    ageSeconds: lastAt === 0 ? 0 : Math.max(0, at - lastAt),
-  }
-  while (from === undefined) {
-    const place = await source.beginRun(known)
-    if (await isFreeFor(ctx, coin, runs, place, ROOM)) from = place
-  }
-  const made = holders.length === 0 ? [] : await source.derive(from, holders.length)
+  // What is free now may have been given out by a database that was replaced since.
+  if (own === undefined)
+    await ctx.database.transaction((session) => ctx.coins.addresses.retireFree(coin, session))
+  const holders = holdersOfNewAddresses(await ctx.coins.addresses.countFree(coin), asker)
+  const place = await findPlace(ctx, source, { stored, own, count: holders.length, asker, at })
+  const made = holders.length === 0 ? [] : await source.derive(place.from, holders.length)
   const [first, last] = [made[0]?.index, made.at(-1)?.index]
   if (first === undefined || last === undefined) return ctx.coins.notePool(coin, at)
-  const start = own === undefined || isNewRun ? first : own[0]
-  const others = runs.filter(([begin]) => begin !== start)
-  const next: IndexFile = {
-    highest: Math.max(last, own?.[1] ?? -1, ...others.map(([, end]) => end)),
-    at,
-    runs: [...others, [start, last] satisfies Run].slice(-MOST_RUNS),
-  }
-  await writeDurably(source.indexFile, textWithSum(next), 'index', watch)
-  const added = made.map(({ index, address }, place): AddressRecord => {
-    const holder = holders[place] ?? ''
-    return { _id: `${coin}:${index}`, coin, index, run: start, address, state: 'free', holder }
+  const run: Run = [place.continued?.[0] ?? first, last]
+  await writeDurably(source.indexFile, textWithSum(withRun(stored, run, own, at)), 'index', watch)
+  const added = made.map(({ index, address }, count): AddressRecord => {
+    const holder = holders[count] ?? ''
+    return { _id: `${coin}:${index}`, coin, index, run: run[0], address, state: 'free', holder }
   })
   await performStep(watch, 'addresses', () =>
     ctx.database.transaction(async (session) => {
-      await ctx.coins.addAddresses(added, session)
+      await ctx.coins.addresses.add(added, session)
       await ctx.coins.notePool(coin, at, session)
     }),
   )
-  ownRuns.set(source.session, [start, last])
+  ownRuns.set(source.session, run)
+}
+
+/**
+ * Finds where `count` addresses can be made: behind this process's own run, if no other run has begun there, or
+ * else where a new run may begin.
+ *
+ * @returns `continued`: the own run, if they go on with it
+ */
+async function findPlace(
+  ctx: Context,
+  source: AddressSource,
+  known: {
+    stored: IndexFile
+    own: Run | undefined
+    count: number
+    asker: AddressStock | undefined
+    at: number
+  },
+): Promise<{ from: number; continued?: Run }> {
+  const { stored, own, count, asker, at } = known
+  const { coin } = source
+  const runs = runsOf(stored)
+  if (own !== undefined && (await isFreeFor(ctx, coin, runs, own[1] + 1, count)))
+    return { from: own[1] + 1, continued: own }
+  const lastAt = Math.max(stored.at ?? 0, (await ctx.coins.findCoin(coin))?.pool_at ?? 0)
+  const highest = Math.max(stored.highest, await ctx.coins.addresses.highestIndex(coin), asker?.given ?? -1)
+  const ageSeconds = lastAt === 0 ? 0 : Math.max(0, at - lastAt)
+  for (;;) {
+    const from = await source.beginRun({ highest, ageSeconds })
+    if (await isFreeFor(ctx, coin, runs, from, ROOM)) return { from }
+  }
+}
+
+/** The index file with a run as it is now. @param own this process's last one: its indexes stay known */
+function withRun(stored: IndexFile, run: Run, own: Run | undefined, at: number): IndexFile {
+  const others = runsOf(stored).filter(([begin]) => begin !== run[0])
+  return {
+    highest: Math.max(run[1], own?.[1] ?? -1, ...others.map(([, end]) => end)),
+    at,
+    runs: [...others, run].slice(-MOST_RUNS),
+  }
 }
 
 /** A run begins where so many indexes are free. */
@@ -120,7 +142,7 @@ async function isFreeFor(ctx: Context, coin: Coin, runs: readonly Run[], from: n
   const to = from + count - 1
   return (
     !runs.some(([begin, end]) => begin <= to && from <= end) &&
-    !(await ctx.coins.hasAddressIn(coin, from, to))
+    !(await ctx.coins.addresses.hasAnyIn(coin, from, to))
   )
 }
 

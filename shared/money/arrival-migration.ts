@@ -3,9 +3,9 @@ import { newSalt } from '../ledger/pending.ts'
 import { isDuplicateKey } from '../platform/database.ts'
 import { newId } from '../platform/ids.ts'
 import { newArrival } from './arrival-steps.ts'
-import type { ArrivalRecord } from './invoice.ts'
+import type { ArrivalRecord } from './arrival.ts'
 import { arrivalLine, type JournalLine } from './journal.ts'
-import { OPEN_TRANSFERS, TREASURY_INDEX, type TransferRecord } from './payout.ts'
+import { OPEN_TRANSFERS, TREASURY_INDEX, type TransferRecord } from './transfer.ts'
 
 /** Schema 1: money of no invoice was booked by the transfer that took it in, or by a line named after it. */
 type OldTransfer = TransferRecord & { brings: NonNullable<ArrivalRecord['came_to']>; brought_by: string }

@@ -1,8 +1,8 @@
 import { commitRecord } from '../crypto/commitment.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { omitUndefined } from '../platform/omit-undefined.ts'
-import { isOnWordAlone, type ArrivalRecord, type InvoiceRecord, type PaymentRecord } from './invoice.ts'
-import type { SeenPayment } from './invoice.ts'
+import { isOnWordAlone, type ArrivalRecord, type PaymentRecord, type SeenPayment } from './arrival.ts'
+import type { InvoiceRecord } from './invoice.ts'
 import { arrivalLine, keptLine, paymentLine, type JournalLine } from './journal.ts'
 
 /*
@@ -162,18 +162,16 @@ export function decideArrival(
   const isRevocable = word === 'revocable' && arrival.by === 'operator' && arrival.came_to !== undefined
   if (word !== undefined && word !== 'shown' && !onWord && !isRevocable)
     return { kind: 'stays', because: 'shown' }
-  // Payments that were in time buy first, at the invoice's own rate.
-  if (event.step === 'settled' && isStillLate(arrival, event.invoice, at) && !event.invoice.lapsed)
-    return { kind: 'stays', because: 'invoice_open' }
-  return { kind: 'moves', unset: [], entries: [], lines: [], ...effectOf(arrival, event, at) }
+  const effect = effectOf(arrival, event, at)
+  return 'because' in effect ? effect : { kind: 'moves', unset: [], entries: [], lines: [], ...effect }
 }
 
 /** Whether a payment buys as late money. Before `expires_at` nothing is late, even if it was noted so. */
 const isStillLate = ({ late }: Pick<ArrivalRecord, 'late'>, invoice: Ending, at: number): boolean =>
   late && (invoice.lapsed || invoice.foreign === true || at >= invoice.expires_at)
 
-/** What an event writes. */
-function effectOf(arrival: ArrivalRecord, event: ArrivalEvent, at: number): Effect {
+/** What an event writes; or that it can't happen yet. */
+function effectOf(arrival: ArrivalRecord, event: ArrivalEvent, at: number): Effect | ArrivalStays {
   // Only payments take the steps for which it is used.
   const payment = arrival as PaymentRecord
   switch (event.step) {
@@ -185,17 +183,8 @@ function effectOf(arrival: ArrivalRecord, event: ArrivalEvent, at: number): Effe
       return { set: { amount_raw: String(event.amountRaw) } }
     case 'waits':
       return { set: { waits_for_rate: true } }
-    case 'settled': {
-      const { invoice, by: reporter, confirmations } = event
-      const by = reporter === 'operator' ? reporter : arrival.by
-      const late = isStillLate(arrival, invoice, at)
-      return {
-        set: { state: 'settled', settled_at: at, confirmations, late, by },
-        unset: ['waits_for_rate'],
-        entries: [paymentEntry({ ...payment, by }, at)],
-        lines: paymentLine(payment, 'received', at),
-      }
-    }
+    case 'settled':
+      return settle(payment, event, at)
     case 'shown':
       return { set: { shown_at: at, ...omitUndefined({ address_index: event.addressIndex }) } }
     case 'lost':
@@ -228,13 +217,31 @@ function effectOf(arrival: ArrivalRecord, event: ArrivalEvent, at: number): Effe
       return { set: { ...owner, late, shown_at: at, state: 'seen', by: 'operator' } }
     }
     case 'kept':
-      return { set: { came_to: 'operator' }, lines: keptLine(arrival, true, event.stepId, at) }
+      return { set: { came_to: 'operator' }, lines: keptLine(arrival, event.step, event.stepId, at) }
     case 'kept_undone':
-      return { set: { came_to: 'unassigned' }, lines: keptLine(arrival, false, event.stepId, at) }
+      return { set: { came_to: 'unassigned' }, lines: keptLine(arrival, event.step, event.stepId, at) }
     case 'sent_back':
       return { set: { payout_id: event.payoutId } }
     case 'return_withdrawn':
       return { set: {}, unset: ['payout_id'] }
+  }
+}
+
+/** What a payment writes that is settled. Late money waits until its invoice has expired. */
+function settle(
+  payment: PaymentRecord,
+  { invoice, by: reporter, confirmations }: Extract<ArrivalEvent, { step: 'settled' }>,
+  at: number,
+): Effect | ArrivalStays {
+  const late = isStillLate(payment, invoice, at)
+  // Payments that were in time buy first, at the invoice's own rate.
+  if (late && !invoice.lapsed) return { kind: 'stays', because: 'invoice_open' }
+  const by = reporter === 'operator' ? reporter : payment.by
+  return {
+    set: { state: 'settled', settled_at: at, confirmations, late, by },
+    unset: ['waits_for_rate'],
+    entries: [paymentEntry({ ...payment, by }, at)],
+    lines: paymentLine(payment, 'received', at),
   }
 }
 

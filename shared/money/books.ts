@@ -2,13 +2,13 @@ import { omitUndefined } from '../platform/omit-undefined.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { SECOND_MS, nowSeconds } from '../platform/time.ts'
-import { recordUnassigned } from './arrivals.ts'
+import { recordUnassigned } from './record-arrival.ts'
 import type { Coin } from './coin.ts'
-import { runWalletRound } from './coin-round.ts'
+import { endOnNodeTrouble } from './coin-state.ts'
 import type { CoinRecord } from './coin-store.ts'
 import type { CoinDriver, Holdings } from './driver.ts'
 import { move } from './journal.ts'
-import { OPEN_TRANSFERS } from './payout.ts'
+import { OPEN_TRANSFERS } from './transfer.ts'
 
 const COMPARE_EVERY_SECONDS = 30
 /** A comparison is repeated while money moves during it, at most so often. */
@@ -26,7 +26,7 @@ export async function compareBooks(ctx: Context, driver: CoinDriver): Promise<vo
   const record = await ctx.coins.findCoin(coin)
   const now = nowSeconds(ctx)
   if (record?.reachable !== true || Math.abs(now - (record.gap_at ?? 0)) < COMPARE_EVERY_SECONDS) return
-  await runWalletRound(ctx, coin, async () => {
+  await endOnNodeTrouble(ctx, coin, async () => {
     const found = await measureSurely(ctx, record, driver)
     if (found === undefined) return
     const { address, height } = found
@@ -70,7 +70,7 @@ async function measure(ctx: Context, driver: CoinDriver): Promise<Measured | und
 
 /** What we hold by the books; `version` changes with every booking and every step of our own transactions. */
 async function readBooks(ctx: Context, coin: Coin): Promise<{ heldRaw: bigint; version: string }> {
-  const { transfers } = ctx.payouts.models
+  const { transfers } = ctx.payouts.transfers.models
   const [heldRaw, open, last] = await Promise.all([
     ctx.journal.held(coin),
     transfers

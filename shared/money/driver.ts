@@ -1,8 +1,11 @@
 import type { Coin } from './coin.ts'
-import type { AddressRecord, CoinProblem, CoinRecord } from './coin-store.ts'
-import type { InvoiceRecord, PaymentRecord, SeenPayment } from './invoice.ts'
+import type { CoinProblem, CoinRecord } from './coin-store.ts'
+import type { AddressRecord } from './address-store.ts'
+import type { ArrivalRecord, PaymentRecord, SeenPayment } from './arrival.ts'
+import type { InvoiceRecord } from './invoice.ts'
 import type { NodeUnreachable } from './node-errors.ts'
-import type { DueGroup, TransferRecord } from './payout.ts'
+import type { DueGroup } from './payout.ts'
+import type { TransferRecord } from './transfer.ts'
 import type { StrayMoney } from './reconciliation-store.ts'
 
 /**
@@ -36,9 +39,14 @@ export interface CoinDriver {
   /**
    * Completes our open transactions; once all are confirmed, signs, stores and publishes new ones.
    *
-   * @returns the difference between wallet and database that ended it, if there is one
+   * @returns what came of comparing wallet and database before that: it pays only as long as they agree
    */
-  pay(next: NextDue): Promise<Difference | undefined>
+  pay(next: NextDue): Promise<Agreement>
+  /**
+   * Brings the money of invoices' addresses to the treasury, and pays like pay() meanwhile. Absent if the coin's
+   * wallet has one balance.
+   */
+  sweep?(round: SweepRound): Promise<void>
 
   /** Gives `findings` all that the chain holds. The coin is halted meanwhile. */
   reconcile(before: CoinRecord | undefined, findings: Findings): Promise<WalletState>
@@ -74,11 +82,15 @@ export interface Difference {
   readonly onceHalted?: () => Promise<void>
 }
 
+/** What came of comparing wallet or chain with the database. Nothing is signed unless they agree. */
 export type Agreement =
   | { readonly kind: 'agrees' }
   | Difference
-  /** The coin is halted, or the wallet is another than the database knows. */
+  /** The coin is halted, the wallet is another than the database knows, or no round has looked at the chain yet. */
   | { readonly kind: 'not compared' }
+
+export const AGREES = { kind: 'agrees' } as const satisfies Agreement
+export const NOT_COMPARED = { kind: 'not compared' } as const satisfies Agreement
 
 export type Sighting =
   /** Payments to addresses of ours, and sentences about what may be payments and can't be told now. */
@@ -193,12 +205,21 @@ export interface FoundTransaction extends Pick<
 
 export type Sending = Pick<FoundTransaction, 'tx' | 'amountRaw' | 'to' | 'sent'>
 
+/** Takes what a sweep sees, which has to be on record before it goes on. */
+export interface SweepRound extends Pick<Findings, 'recordArrival'> {
+  readonly nextDue: NextDue
+  /** Halts the coin at once: other accounts are being worked on. */
+  halt(difference: Difference): Promise<void>
+  /** Notes that the chain shows an arrival on record. */
+  noteShown(arrival: ArrivalRecord): Promise<void>
+}
+
 /** Takes what a driver finds in the chain. */
 export interface Findings {
   /** Stores a transaction of ours, unless it is on record. */
-  adopt(found: FoundTransaction): Promise<void>
+  adoptTransaction(found: FoundTransaction): Promise<void>
   /** Records what came to an address of ours, which counts once. @returns its id; undefined if it is our own money */
-  count(arrival: SeenPayment): Promise<string | undefined>
+  recordArrival(arrival: SeenPayment): Promise<string | undefined>
   /** Notes money at an address of ours that belongs to no invoice. */
-  stray(money: StrayMoney): void
+  noteStray(money: StrayMoney): void
 }

@@ -8,9 +8,11 @@ import { isCopy } from '../platform/copy.ts'
 import { SECOND_MS, nowSeconds } from '../platform/time.ts'
 import type { Coin } from './coin.ts'
 import { COIN_FACTS } from './coin-facts.ts'
-import type { AddressRecord, CoinRecord, RateRecord } from './coin-store.ts'
-import { MAX_PAYMENTS_SHOWN, type CheckedInvoice, type InvoiceRecord } from './invoice.ts'
-import { requireFreshRate, priceAt } from './rate.ts'
+import type { CoinRecord, RateRecord } from './coin-store.ts'
+import type { AddressRecord } from './address-store.ts'
+import { MAX_PAYMENTS_SHOWN, type InvoiceRecord } from './invoice.ts'
+import type { CheckedInvoice } from './invoice-views.ts'
+import { priceAt, requireFreshRate } from './rate.ts'
 
 /** A coin's worker counts as dead after 3 polls without a report, but not within a minute. */
 const SILENT_POLLS = 3
@@ -95,7 +97,7 @@ const NO_MONEY = { received_raw: '0', carried_raw: '0', moved_raw: '0', unspent:
 
 /** Asks the workers to fill this process's stock of addresses. @returns false if Redis is away */
 function askForAddresses(ctx: Context, coin: Coin): Promise<boolean> {
-  const stock = ctx.coins.stock(coin)
+  const stock = ctx.coins.addresses.stock(coin)
   return ctx.queues.enqueue(COIN_FACTS[coin].queues.fill, stock, { debounceId: stock.holder })
 }
 
@@ -116,7 +118,7 @@ const POOL_RETRY_MS = 50
 async function takeAddress(ctx: Context, coin: Coin): Promise<AddressRecord> {
   const deadlineMs = performance.now() + ADDRESS_WAIT_MS
   for (let asked = false; ;) {
-    const address = await ctx.coins.takeAddress(coin)
+    const address = await ctx.coins.addresses.take(coin)
     if (address !== undefined) return address
     if (performance.now() >= deadlineMs)
       throw new Refusal('unavailable', `No address for ${coin} came in time; nothing was stored, try again.`)
@@ -183,7 +185,9 @@ async function readMoney(ctx: Context, known: InvoiceRecord) {
   let invoice = known
   for (let reads = 1; ; reads++) {
     const newest =
-      invoice.has_payments === true ? await ctx.invoices.listPayments(_id, MAX_PAYMENTS_SHOWN + 1) : []
+      invoice.has_payments === true
+        ? await ctx.invoices.arrivals.listPayments(_id, MAX_PAYMENTS_SHOWN + 1)
+        : []
     const [isSeen, after = invoice] = await Promise.all([isUnderWay(ctx, invoice), ctx.invoices.find(_id)])
     const payments = newest.slice(-MAX_PAYMENTS_SHOWN)
     const isTruncated = newest.length > MAX_PAYMENTS_SHOWN
@@ -195,7 +199,7 @@ async function readMoney(ctx: Context, known: InvoiceRecord) {
 
 /** Whether a payment of the invoice is `seen`, and not settled yet. */
 export const isUnderWay = async (ctx: Context, invoice: InvoiceRecord): Promise<boolean> =>
-  invoice.has_payments === true && ctx.invoices.isUnderWay(invoice._id)
+  invoice.has_payments === true && ctx.invoices.arrivals.isUnderWay(invoice._id)
 
 /** The confirmations that an invoice's payment needs. @param base the coin's, as its worker reports them */
 export const requiredConfirmations = (invoice: InvoiceRecord, base: number): number =>

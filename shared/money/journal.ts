@@ -1,8 +1,9 @@
 import { omitUndefined } from '../platform/omit-undefined.ts'
 import { maybe, number, text, textOf, type RecordOf } from '../platform/fields.ts'
 import type { Coin } from './coin.ts'
-import type { ArrivalRecord, PaymentRecord } from './invoice.ts'
-import type { StoredPayout, TransferRecord } from './payout.ts'
+import type { ArrivalRecord, PaymentRecord } from './arrival.ts'
+import type { StoredPayout } from './payout.ts'
+import type { TransferRecord } from './transfer.ts'
 
 /**
  * The books. Every move of money is one line, from account to account, written in the transaction that makes
@@ -67,40 +68,43 @@ export function arrivalLine(
   step: 'arrived' | 'own',
   at: number,
 ): JournalLine[] {
-  const amountRaw = BigInt(raw)
-  const about = { coin, at, ids: { payment_id } }
-  return move(`${payment_id}/${step}`, 'chain', account, step === 'own' ? -amountRaw : amountRaw, about)
+  const [from, to] = step === 'arrived' ? (['chain', account] as const) : ([account, 'chain'] as const)
+  return move(`${payment_id}/${step}`, from, to, BigInt(raw), { coin, at, ids: { payment_id } })
 }
 
 /** Makes the line of money that came to nobody and that the operator keeps, or keeps no more. */
 export function keptLine(
   { _id: payment_id, coin, amount_raw: raw }: ArrivalRecord,
-  isKept: boolean,
+  step: 'kept' | 'kept_undone',
   stepId: string,
   at: number,
 ): JournalLine[] {
-  const amountRaw = isKept ? BigInt(raw) : -BigInt(raw)
-  return move(`${payment_id}/kept/${stepId}`, 'unassigned', 'operator', amountRaw, {
-    coin,
-    at,
-    ids: { payment_id },
-  })
+  const [from, to] =
+    step === 'kept' ? (['unassigned', 'operator'] as const) : (['operator', 'unassigned'] as const)
+  return move(`${payment_id}/kept/${stepId}`, from, to, BigInt(raw), { coin, at, ids: { payment_id } })
 }
 
-/** Makes the line of a payment's step. `lost` and `restored`, which may happen again, end in an id. */
-export function paymentLine(
-  payment: Received,
-  step: 'received' | 'undone' | `${'lost' | 'restored'}/${string}`,
-  at: number,
-): JournalLine[] {
+/** `lost` and `restored`, which may happen again, end in an id. */
+type PaymentLineStep = 'received' | 'undone' | `${'lost' | 'restored'}/${string}`
+
+/** Makes the line of a payment's step. */
+export function paymentLine(payment: Received, step: PaymentLineStep, at: number): JournalLine[] {
   const { _id: payment_id, agent_id, order_id, invoice_id, coin } = payment
-  const about = { coin, at, ids: omitUndefined({ agent_id, invoice_id, payment_id, order_id }) }
-  const isOwn = step === 'received' || step === 'undone'
-  const from = isOwn ? (payment.came_to ?? 'chain') : 'chain'
-  const payee: Account = order_id === undefined ? `invoice:${invoice_id}` : `order:${order_id}`
-  const isBack = step === 'undone' || step.startsWith('lost')
-  const amountRaw = BigInt(payment.amount_raw)
-  return move(`${payment_id}/${step}`, from, isOwn ? payee : 'lost', isBack ? -amountRaw : amountRaw, about)
+  const [from, to] = paymentWay(payment, step)
+  const ids = omitUndefined({ agent_id, invoice_id, payment_id, order_id })
+  return move(`${payment_id}/${step}`, from, to, BigInt(payment.amount_raw), { coin, at, ids })
+}
+
+/**
+ * The accounts that a payment's step moves money between. What the chain took back stays with whoever it bought
+ * for: the venue's `lost` bears it.
+ */
+function paymentWay(payment: Received, step: PaymentLineStep): [from: Account, to: Account] {
+  const { came_to: payer = 'chain', order_id: orderId, invoice_id: invoiceId } = payment
+  const payee: Account = orderId === undefined ? `invoice:${invoiceId}` : `order:${orderId}`
+  if (step === 'received') return [payer, payee]
+  if (step === 'undone') return [payee, payer]
+  return step.startsWith('lost/') ? ['lost', 'chain'] : ['chain', 'lost']
 }
 
 type Owed = Pick<StoredPayout, '_id' | 'coin' | 'agent_id' | 'order_id' | 'arrival_id' | 'amount_raw'>

@@ -7,7 +7,7 @@ import type { Coin } from './coin.ts'
 export async function isOwnAddress(ctx: Context, coin: Coin, text: string): Promise<boolean> {
   const { parseAddress } = COIN_FACTS[coin]
   const { address = text, account = text } = parseAddress(text) ?? {}
-  if ((await ctx.coins.findAddresses(coin, [address])).length > 0) return true
+  if ((await ctx.coins.addresses.listByAddress(coin, [address])).length > 0) return true
   const record = await ctx.coins.findCoin(coin)
   const treasuries = [...(record?.treasuries ?? []), record?.treasury_address ?? []].flat()
   const isTreasury = (own: string) => own === address || parseAddress(own)?.account === account

@@ -1,36 +1,52 @@
 import type { Context } from '../context.ts'
-import { nowSeconds, SECOND_MS } from '../platform/time.ts'
+import { SECOND_MS, nowSeconds } from '../platform/time.ts'
 import { COIN_UNITS, formatAmount, parseAmount, type Coin } from './coin.ts'
 import { COIN_FACTS } from './coin-facts.ts'
-import { runWalletRound } from './coin-round.ts'
-import { isStopped, stopCoin } from './coin-state.ts'
+import { noteShown, recordArrival } from './record-arrival.ts'
+import { endOnNodeTrouble, haltCoin, isHalted, runWalletRound } from './coin-state.ts'
 import type { TreasuryFields } from './coin-store.ts'
-import type { CoinDriver, NextDue } from './driver.ts'
+import type { CoinDriver, NextDue, PayBounds } from './driver.ts'
 import { groupDue, splitDue } from './due-payouts.ts'
 import { isOwnAddress } from './payout-address.ts'
-import { sumDue, type DueGroup, type UnexplainedSend } from './payout.ts'
+import { sumDue, type DueGroup } from './payout.ts'
+import type { UnexplainedSend } from './transfer.ts'
 
 const LISTED_FOR_MS = 5 * SECOND_MS
 
 /** Sends the payouts of a coin that are due, or with PAYOUTS=manual those that the operator asked for. */
 export async function payoutRound(ctx: Context, driver: CoinDriver): Promise<void> {
-  if (await isStopped(ctx, driver.coin)) return
+  if (await isHalted(ctx, driver.coin)) return
   const isSending =
     ctx.config.payouts === 'automatic' || (await ctx.payouts.hasAsked(driver.coin, nowSeconds(ctx)))
+  // What is under way is seen to its end, although nothing new may be sent.
   if (!isSending && !(await driver.isUnderWay())) return
-  await runWalletRound(ctx, driver.coin, async () => {
-    const difference = await driver.pay(nextDue(ctx, driver))
-    if (difference !== undefined) await stopCoin(ctx, driver.coin, difference)
+  await runWalletRound(ctx, driver.coin, () => driver.pay(nextDue(ctx, driver)))
+}
+
+/**
+ * Sweeps the money of a coin's addresses to its treasury, and sends due payouts meanwhile. Does nothing while the
+ * coin is halted, or if its wallet has one balance.
+ */
+export async function sweepRound(ctx: Context, driver: CoinDriver): Promise<void> {
+  const { coin } = driver
+  if (driver.sweep === undefined || (await isHalted(ctx, coin))) return
+  await endOnNodeTrouble(ctx, coin, async () => {
+    await driver.sweep?.({
+      nextDue: nextDue(ctx, driver),
+      halt: (difference) => haltCoin(ctx, coin, difference),
+      noteShown: (arrival) => noteShown(ctx, arrival),
+      recordArrival: (arrival) => recordArrival(ctx, arrival),
+    })
   })
 }
 
 type Payer = Pick<CoinDriver, 'coin' | 'bounds'>
 
 /**
- * @returns a function for one round, which chooses the groups to be paid next and stores what the treasury
- *   has and lacks; it lists the due payouts anew after 5 s, and gives each group once
+ * Makes the function that a driver asks in one round for the groups to be paid next. It stores what the treasury has
+ * and lacks, lists the due payouts anew after 5 s, and gives each group once.
  */
-export function nextDue(ctx: Context, payer: Payer): NextDue {
+function nextDue(ctx: Context, payer: Payer): NextDue {
   let due: DueGroup[] = []
   let listedMs = Number.NEGATIVE_INFINITY
   return async ({ address, totalRaw, spendableRaw, onItsWay }) => {
@@ -62,7 +78,7 @@ async function noteTreasury(ctx: Context, coin: Coin, fields: Required<TreasuryF
   await ctx.coins.noteTreasury(coin, fields)
 }
 
-/** Takes groups out of `due` that can be paid now with `spendableRaw`; splits one that is worth more. */
+/** Takes groups out of `due` that can be paid now with `spendableRaw`, which those that are kept back leave. */
 async function takePayable(
   ctx: Context,
   { coin, bounds: { maxGroups, oneTransaction } }: Payer,
@@ -70,50 +86,67 @@ async function takePayable(
   spendableRaw: bigint,
 ): Promise<DueGroup[]> {
   const minRaw = parseAmount(ctx.config.minPayout[coin], coin)
-  const unexplained = due.length === 0 ? [] : await ctx.payouts.listUnexplained(coin)
+  const unexplained = due.length === 0 ? [] : await ctx.payouts.transfers.listUnexplained(coin)
   const chosen: DueGroup[] = []
   let leftRaw = spendableRaw
-  for (let at = 0; at < due.length && chosen.length < maxGroups;) {
-    const group = due[at] as DueGroup
-    const isAlone = oneTransaction?.goesAlone(group) === true
-    const hasPayee = chosen.some(({ address }) => address === group.address)
-    const mustWait = oneTransaction !== undefined && (isAlone ? chosen.length > 0 : hasPayee)
-    let part: DueGroup | undefined
-    if (!mustWait) part = group.sumRaw > leftRaw ? splitDue(group, leftRaw, minRaw) : due.splice(at, 1)[0]
-    if (part === undefined) {
-      at++
+  for (let place = 0; place < due.length && chosen.length < maxGroups;) {
+    const taken = takeGroup(due, place, chosen, { oneTransaction, leftRaw, minRaw })
+    if (taken === undefined) {
+      place++
       continue
     }
-    if (!(await screenGroup(ctx, coin, part, unexplained))) continue
-    chosen.push(part)
-    leftRaw -= part.sumRaw
-    if (isAlone) break
+    if ((await screenGroup(ctx, coin, taken, unexplained)) === 'kept back') continue
+    chosen.push(taken)
+    leftRaw -= taken.sumRaw
+    if (oneTransaction?.goesAlone(taken) === true) break
   }
   return chosen
 }
 
 /**
- * Checks whether a group may be paid; otherwise it stays owed. An order is disputed if one of the `unexplained`
- * transactions may have paid its other side.
+ * Takes the group at a place out of `due`; of one that is worth more than what is left, a part.
+ *
+ * @returns undefined, with `due` unchanged, if it has to wait: for another transaction, or for more money
+ */
+function takeGroup(
+  due: DueGroup[],
+  place: number,
+  chosen: readonly DueGroup[],
+  limits: { oneTransaction: PayBounds['oneTransaction'] | undefined; leftRaw: bigint; minRaw: bigint },
+): DueGroup | undefined {
+  const { oneTransaction, leftRaw, minRaw } = limits
+  const group = due[place]
+  if (group === undefined) return undefined
+  if (oneTransaction !== undefined && chosen.length > 0) {
+    const hasPayee = chosen.some(({ address }) => address === group.address)
+    if (hasPayee || oneTransaction.goesAlone(group)) return undefined
+  }
+  return group.sumRaw > leftRaw ? splitDue(group, leftRaw, minRaw) : due.splice(place, 1)[0]
+}
+
+/**
+ * Checks whether a group can be paid: what is kept back stays owed. Payouts to an address of the venue's own are
+ * marked so, and an order is disputed if one of the `unexplained` transactions may have paid its other side.
  */
 async function screenGroup(
   ctx: Context,
   coin: Coin,
   { address, payouts }: DueGroup,
   unexplained: readonly UnexplainedSend[],
-): Promise<boolean> {
+): Promise<'payable' | 'kept back'> {
   const ids = payouts.map(({ _id }) => _id)
   if (COIN_FACTS[coin].parseAddress(address) === undefined) {
     const name = COIN_UNITS[coin].name
     ctx.log.error({ payout_ids: ids }, `payouts name an address that is none of ${name}; they stay owed`)
-    return false
+    return 'kept back'
   }
   if (await isOwnAddress(ctx, coin, address)) {
     if ((await ctx.payouts.markToSelf(ids)) > 0)
       ctx.log.error({ payout_ids: ids }, "payouts name an address of the venue's own: pay them by hand")
-    return false
+    return 'kept back'
   }
-  if (unexplained.length === 0) return true
+  if (unexplained.length === 0) return 'payable'
   const orderIds = payouts.flatMap(({ order_id: id }) => id ?? [])
-  return (await ctx.purposes.order.suspected(ctx, coin, unexplained, orderIds)).length === 0
+  const disputed = await ctx.purposes.order.suspected(ctx, coin, unexplained, orderIds)
+  return disputed.length === 0 ? 'payable' : 'kept back'
 }

@@ -1,11 +1,14 @@
 import type { Context } from '../context.ts'
 import type { Session } from '../platform/database.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
-import type { MoneyFields, SettledFields } from './invoice-store.ts'
-import type { InvoiceRecord, PaymentRecord } from './invoice.ts'
+import type { MoneyFields } from './invoice-store.ts'
+import type { SettledFields } from './arrival-store.ts'
+import type { InvoiceRecord } from './invoice.ts'
+import type { PaymentRecord } from './arrival.ts'
 import type { Coin } from './coin.ts'
 import type { JournalLine } from './journal.ts'
-import type { PayoutState, StoredPayout, UnexplainedSend } from './payout.ts'
+import type { PayoutState, StoredPayout } from './payout.ts'
+import type { UnexplainedSend } from './transfer.ts'
 
 /** What a purpose makes of a change of money: stored in the transaction of that change. */
 export interface Outcome {
@@ -16,6 +19,10 @@ export interface Outcome {
   entries?: readonly PendingEntry[]
   lines?: readonly JournalLine[]
 }
+
+/** What a confirmed payment buys; or that it waits, since there is no rate at which late money could buy. */
+export type Received =
+  { readonly kind: 'buys'; readonly outcome: Outcome } | { readonly kind: 'waits'; readonly for: 'rate' }
 
 /**
  * What an invoice is paid for (pass days, an order) is told here what becomes of its money. Each function
@@ -28,13 +35,8 @@ export interface Purpose {
   noted?(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
   /** A payment that was seen vanished before it was settled. */
   dropped?(ctx: Context, payment: PaymentRecord): Promise<void>
-  /** A payment is confirmed; `invoice` doesn't count it yet. @returns undefined if it has to wait */
-  received(
-    ctx: Context,
-    invoice: InvoiceRecord,
-    payment: PaymentRecord,
-    session: Session,
-  ): Promise<Outcome | undefined>
+  /** A payment is confirmed; `invoice` doesn't count it yet. */
+  received(ctx: Context, invoice: InvoiceRecord, payment: PaymentRecord, session: Session): Promise<Received>
   /** The chain took a settled payment back. */
   lost?(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
   /** The chain has such a payment again. */

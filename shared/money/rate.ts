@@ -32,11 +32,11 @@ export const priceAt = (usdCents: number, rate: RateRecord): bigint =>
 
 /** Lists the coins set up here or elsewhere, or in which something is owed or a payment is under way. */
 export async function listCoinsInUse(ctx: Context): Promise<Coin[]> {
+  const [records, unpaid] = await Promise.all([ctx.coins.listCoins(), ctx.payouts.sumUnpaid()])
   const inUse = new Set(COINS.filter((coin) => COIN_FACTS[coin].isSetUp(ctx.config)))
-  const hasMoney = async (coin: Coin): Promise<boolean> =>
-    (await ctx.payouts.sumUnpaid())[coin] > 0n || (await ctx.invoices.listUnderWay(coin)).length > 0
-  for (const { _id: coin, configured } of await ctx.coins.listCoins())
-    if (configured || (await hasMoney(coin))) inUse.add(coin)
+  for (const { _id: coin, configured } of records)
+    if (configured || unpaid[coin] > 0n || (await ctx.invoices.arrivals.listUnderWay(coin)).length > 0)
+      inUse.add(coin)
   return [...inUse]
 }
 

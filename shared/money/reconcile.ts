@@ -4,16 +4,18 @@ import { pagesOf } from '../platform/records.ts'
 import type { Context } from '../context.ts'
 import { newId } from '../platform/ids.ts'
 import { nowSeconds } from '../platform/time.ts'
-import { recordArrival } from './arrivals.ts'
+import { recordArrival } from './record-arrival.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
-import { stopToReconcile } from './coin-state.ts'
+import { haltToReconcile } from './coin-state.ts'
 import type { CoinDriver, Findings, FoundTransaction } from './driver.ts'
 import { holdSuspects } from './due-payouts.ts'
 import { decideInvoice } from './invoice-steps.ts'
-import { isPayment, type InvoiceRecord } from './invoice.ts'
-import { adoptTransfers, explainTransfer, freeCleared, newTransfer } from './payout-service.ts'
+import { isPayment } from './arrival.ts'
+import type { InvoiceRecord } from './invoice.ts'
+import { adoptTransfers, explainTransfer, newTransfer } from './transfer-service.ts'
+import { freeCleared } from './payout-service.ts'
 import type { FoundSend, StrayMoney } from './reconciliation-store.ts'
-import { listUndecided, listUnexplained } from './suspects.ts'
+import { listUndecided, unexplainedRecipients } from './unexplained-sends.ts'
 
 /*
  * After a database was restored, or the wallet was used elsewhere or replaced, a reconciliation puts on
@@ -26,23 +28,23 @@ import { listUndecided, listUnexplained } from './suspects.ts'
 export function startFindings(ctx: Context, coin: Coin, reason: string) {
   const found = { transactions: 0, payments: 0, sends: [] as FoundSend[], stray: [] as StrayMoney[] }
   const findings: Findings = {
-    async adopt(transaction) {
+    async adoptTransaction(transaction) {
       const adopted = await adoptTransaction(ctx, coin, transaction, reason)
       if (adopted === undefined) return
       found.transactions++
       if (adopted.unexplained_to !== undefined)
         found.sends.push({ tx: adopted.tx, to: adopted.unexplained_to, amount_raw: adopted.amount_raw })
     },
-    async count(arrival) {
+    async recordArrival(arrival) {
       const { tx, addressIndex } = arrival
-      const before = await ctx.invoices.findArrival(coin, tx, addressIndex)
+      const before = await ctx.invoices.arrivals.find(coin, tx, addressIndex)
       if (before?.state === 'settled') return before._id
       const id = await recordArrival(ctx, arrival)
-      const after = await ctx.invoices.findArrival(coin, tx, addressIndex)
+      const after = await ctx.invoices.arrivals.find(coin, tx, addressIndex)
       if (after !== undefined && isPayment(after)) found.payments++
       return id
     },
-    stray: (money) => void found.stray.push(money),
+    noteStray: (money) => void found.stray.push(money),
   }
   return { found, findings }
 }
@@ -62,19 +64,14 @@ export async function reconcileCoin(
   _id: string = newId('reconciliation'),
 ): Promise<void> {
   const { coin } = driver
-  const ownTreasury = await driver.addresses.treasury()
-  const known = (await ctx.coins.findCoin(coin))?.treasury_address
-  if (ownTreasury !== (takeOver ?? known ?? ownTreasury))
-    throw new Error(
-      `This wallet has the treasury ${ownTreasury}, and not ${takeOver ?? known}: "operator reconcile ${coin} --take-over ${ownTreasury}" takes it over.`,
-    )
-  const stopped = await stopToReconcile(ctx, coin, _id)
+  await requireTreasury(ctx, driver, takeOver)
+  const stopped = await haltToReconcile(ctx, coin, _id)
   if (stopped === undefined) return
   const { reason, record } = stopped
   const { found, findings } = startFindings(ctx, coin, 'found by a reconciliation')
   const { address, height, totalRaw } = await driver.reconcile(record, findings)
   for (const { address_index: index, address } of found.stray)
-    await ctx.coins.noteUnassigned(coin, { index, address })
+    await ctx.coins.addresses.noteUnassigned(coin, { index, address })
   const held = await holdSuspects(ctx, coin, _id)
   const foreign = await markForeign(ctx, driver)
   const at = nowSeconds(ctx)
@@ -88,7 +85,7 @@ export async function reconcileCoin(
       session,
     )
     // Addresses that were made meanwhile, after another run of this job, stay: the insert fails then.
-    await ctx.coins.retireFree(coin, session)
+    await ctx.coins.addresses.retireFree(coin, session)
     await ctx.coins.noteTreasury(coin, treasury, session)
     await ctx.coins.resume(coin, session)
   })
@@ -97,6 +94,16 @@ export async function reconcileCoin(
   const { transactions, payments } = found
   const about = { reconciliation_id: _id, transactions, payments, ...counts }
   ctx.log.warn(about, `${COIN_UNITS[coin].name} is reconciled and goes on`)
+}
+
+/** @throws Error if the wallet has another treasury than the operator named, or than the database knows */
+async function requireTreasury(ctx: Context, { coin, addresses }: CoinDriver, takeOver?: string) {
+  const own = await addresses.treasury()
+  const known = (await ctx.coins.findCoin(coin))?.treasury_address
+  if (own !== (takeOver ?? known ?? own))
+    throw new Error(
+      `This wallet has the treasury ${own}, and not ${takeOver ?? known}: "operator reconcile ${coin} --take-over ${own}" takes it over.`,
+    )
 }
 
 const MARKED_AT_ONCE = 100
@@ -132,7 +139,7 @@ async function markForeign(ctx: Context, driver: CoinDriver): Promise<number> {
  */
 export async function adoptTransaction(ctx: Context, coin: Coin, found: FoundTransaction, reason: string) {
   const { amountRaw, to: _to, sent: _sent, paymentIds = [], ...transaction } = found
-  const unexplained = await listUnexplained(ctx, coin, found)
+  const unexplained = await unexplainedRecipients(ctx, coin, found)
   const transfer = newTransfer(ctx, {
     coin,
     ...transaction,
@@ -169,7 +176,7 @@ export type Explained =
  * it may have paid is decided. Orders that are disputed because of it alone go on.
  */
 export async function accountForSend(ctx: Context, coin: Coin, tx: string): Promise<Explained> {
-  const send = (await ctx.payouts.listUnexplained(coin)).find((one) => one.tx === tx)
+  const send = (await ctx.payouts.transfers.listUnexplained(coin)).find((one) => one.tx === tx)
   if (send === undefined || (await ctx.journal.reconciliations.last(coin)) === undefined)
     return { kind: 'unknown' }
   const { payouts, orderIds } = await listUndecided(ctx, send)

@@ -1,5 +1,5 @@
 import { omitUndefined } from '../platform/omit-undefined.ts'
-import type { TransferRecord, TransferState } from './payout.ts'
+import type { TransferRecord, TransferState } from './transfer.ts'
 
 /*
  * What becomes of a transfer: functions of the transfer, the step and the time. Nothing here reads or stores.

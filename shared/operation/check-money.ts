@@ -1,11 +1,12 @@
-import { isPaid, isPayment, remainderRaw } from '../money/invoice.ts'
-import type { ArrivalRecord, InvoiceRecord, PaymentRecord } from '../money/invoice.ts'
+import { isPaid, remainderRaw, type InvoiceRecord } from '../money/invoice.ts'
+import { isPayment, type ArrivalRecord, type PaymentRecord } from '../money/arrival.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
-import { addToOwed, NOTHING_OWED } from '../ledger/solvency.ts'
+import { NOTHING_OWED, addToOwed } from '../ledger/solvency.ts'
 import { takenFee, type OrderRecord } from '../market/order.ts'
 import { COINS, type Coin } from '../money/coin.ts'
 import { payoutAccounts, type Account, type JournalLine } from '../money/journal.ts'
-import type { StoredPayout, TransferRecord } from '../money/payout.ts'
+import type { StoredPayout } from '../money/payout.ts'
+import type { TransferRecord } from '../money/transfer.ts'
 
 /*
  * What has to add up of money, worked out from the records alone, without the code that wrote them. Pure; all

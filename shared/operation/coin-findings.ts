@@ -18,13 +18,18 @@ export const coinFindings: FindingReader = {
   name: 'coins',
   needs: 'mongodb',
   async read(ctx) {
-    const configured = (await ctx.coins.listCoins()).filter((coin) => coin.configured)
+    const [coins, unpaid, unassigned] = await Promise.all([
+      ctx.coins.listCoins(),
+      ctx.payouts.sumUnpaid(),
+      ctx.invoices.arrivals.sumUnassigned(),
+    ])
+    const configured = coins.filter((coin) => coin.configured)
     const findings = await Promise.all([
       ...configured.map(async (coin) => [
         ...checkCoin(coin, nowSeconds(ctx)),
         await checkRate(ctx, coin._id),
-        await checkTreasury(ctx, coin),
-        await checkUnassigned(ctx, coin._id),
+        checkTreasury(coin, unpaid[coin._id]),
+        checkUnassigned(ctx, coin._id, unassigned[coin._id]),
       ]),
       ...COINS.map((coin) => checkPayouts(ctx, coin)),
     ])
@@ -120,7 +125,7 @@ async function checkRate(ctx: Context, coin: Coin): Promise<Finding | undefined>
  *
  * @returns undefined if it lacks none, and holds what is owed or it is not known what it holds
  */
-async function checkTreasury(ctx: Context, record: CoinRecord): Promise<Finding | undefined> {
+function checkTreasury(record: CoinRecord, owedRaw: bigint): Finding | undefined {
   const { _id: coin, treasury_raw: heldRaw, treasury_short_raw: shortRaw = '0' } = record
   const address = record.treasury_address ?? 'the wallet'
   if (BigInt(shortRaw) > 0n)
@@ -131,7 +136,6 @@ async function checkTreasury(ctx: Context, record: CoinRecord): Promise<Finding 
       why: heldRaw === undefined ? undefined : `it holds ${formatSum(heldRaw, coin)}`,
       command: `send ${formatSum(shortRaw, coin)} to ${address}`,
     }
-  const owedRaw = (await ctx.payouts.sumUnpaid())[coin]
   if (heldRaw === undefined || BigInt(heldRaw) >= owedRaw) return undefined
   return {
     kind: 'treasury_low',
@@ -143,8 +147,7 @@ async function checkTreasury(ctx: Context, record: CoinRecord): Promise<Finding 
 }
 
 /** Checks whether money waits for the operator to say whose it is; less than MIN_PAYOUT may wait for ever. */
-async function checkUnassigned(ctx: Context, coin: Coin): Promise<Finding | undefined> {
-  const sumRaw = (await ctx.invoices.sumUnassigned())[coin]
+function checkUnassigned(ctx: Context, coin: Coin, sumRaw: bigint): Finding | undefined {
   if (sumRaw < parseAmount(ctx.config.minPayout[coin], coin)) return undefined
   return {
     kind: 'money_unassigned',
@@ -162,8 +165,8 @@ async function checkPayouts(ctx: Context, coin: Coin): Promise<Finding[]> {
   const isAutomatic = ctx.config.payouts === 'automatic'
   const [held, refused, unexplained, { due }] = await Promise.all([
     ctx.payouts.listUnsendable(coin, 'held', nowSeconds(ctx), 200),
-    ctx.payouts.listTransfers(coin, ['held'], 200),
-    ctx.payouts.listUnexplained(coin),
+    ctx.payouts.transfers.list(coin, ['held'], 200),
+    ctx.payouts.transfers.listUnexplained(coin),
     readSendable(ctx, coin, !isAutomatic),
   ])
   const dueSince = Math.min(...due.map(sendableSince)) // Infinity if none is due

@@ -2,11 +2,11 @@ import { announcementContent, type AnnouncementRecord } from '../announcements/a
 import { claimContent, type VerdictRecord } from '../claims/claim.ts'
 import type { Context } from '../context.ts'
 import { canonicalJson, type JsonValue } from '../crypto/canonical-json.ts'
-import { isOpenedBy, findOpeningContent } from '../crypto/commitment.ts'
+import { findOpeningContent, isOpenedBy } from '../crypto/commitment.ts'
 import type { AgentRecord } from '../agents/agent.ts'
 import { offerContent, type OfferRecord } from '../market/offer.ts'
 import type { OrderRecord } from '../market/order.ts'
-import type { PaymentRecord } from '../money/invoice.ts'
+import type { PaymentRecord } from '../money/arrival.ts'
 import { postContent } from '../posts/post.ts'
 import { computeLeaves, type EntryRecord } from '../ledger/entry.ts'
 import type { EntryKind } from '../ledger/pending.ts'
@@ -16,11 +16,11 @@ import { createKeyTree } from '../crypto/key-tree.ts'
 import { createLogTree } from '../crypto/log-tree.ts'
 import { logState } from '../ledger/log.ts'
 import {
+  NOTHING_OWED,
   closesSeal,
   closingEntry,
-  tryAddToOwed,
-  NOTHING_OWED,
   parseOwed,
+  tryAddToOwed,
   type Owed,
 } from '../ledger/solvency.ts'
 

@@ -1,6 +1,7 @@
 import { MAX_CREDITED_DAYS } from '../platform/limits.ts'
 import { Refusal } from '../platform/errors.ts'
-import { missingRaw, remainderRaw, type InvoiceRecord, type PaymentRecord } from '../money/invoice.ts'
+import { missingRaw, remainderRaw, type InvoiceRecord } from '../money/invoice.ts'
+import type { PaymentRecord } from '../money/arrival.ts'
 import type { MoneyFields } from '../money/invoice-store.ts'
 import { move, type JournalLine } from '../money/journal.ts'
 

@@ -3,7 +3,8 @@ import { isDuplicateKey, unavailable, type Session } from '../platform/database.
 import { Refusal } from '../platform/errors.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { priceInCoin, type Coin } from '../money/coin.ts'
-import type { InvoiceRecord, PaymentRecord } from '../money/invoice.ts'
+import type { InvoiceRecord } from '../money/invoice.ts'
+import type { PaymentRecord } from '../money/arrival.ts'
 import { isUnderWay, logInvoice, prepareInvoice } from '../money/invoice-service.ts'
 import { decideInvoice } from '../money/invoice-steps.ts'
 import { move } from '../money/journal.ts'
@@ -208,7 +209,7 @@ export const passPurpose: Purpose = {
   inTurn: serializeByReferrer,
   async received(ctx, invoice, payment, session) {
     const price = await findPurchasePrice(ctx, invoice, payment)
-    if (price === undefined) return undefined
+    if (price === undefined) return { kind: 'waits', for: 'rate' }
     const cause = {
       source: payment._id,
       at: unixSeconds(ctx.database.now()),
@@ -227,7 +228,8 @@ export const passPurpose: Purpose = {
       session,
     )
     const rate = price.rate === undefined ? {} : { arrival_rate: price.rate }
-    return { ...outcome, settled: { credited_days: days, price_raw: String(priceRaw), ...rate } }
+    const settled = { credited_days: days, price_raw: String(priceRaw), ...rate }
+    return { kind: 'buys', outcome: { ...outcome, settled } }
   },
   undone: takeBackPayment,
   async expired(ctx, invoice, session) {

@@ -74,6 +74,9 @@ export function recordsOf<Stored>(model: Model<Stored>) {
   }
 }
 
+/** What recordsOf() gives for one collection. */
+export type Records<Stored> = ReturnType<typeof recordsOf<Stored>>
+
 /**
  * Yields page after page of records, by ascending ids, until one is empty, or has fewer records than `size`.
  *

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { expireInvoices } from '../../shared/money/settlement.ts'
+import { expireInvoices } from '../../shared/money/invoice-expiry.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
 import { makeCoinReady, newTx, pay, setRate } from '../support/coins.ts'
 import { ADDRESSES, checkMarket, startMarket, type TestMarket } from '../support/market.ts'

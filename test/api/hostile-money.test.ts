@@ -6,40 +6,46 @@ import { readConfig } from '../../shared/platform/config.ts'
 import { parseAmount } from '../../shared/money/coin.ts'
 import type { InvoiceRecord } from '../../shared/money/invoice.ts'
 import { encodeNanoAddress, parseNanoAddress } from '../../shared/crypto/nano-address.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import type { PayoutRecord } from '../../shared/money/payout.ts'
 import { refreshRate } from '../../shared/money/rate.ts'
-import { recordLoss, recordPayment } from '../../shared/money/settlement.ts'
+import { recordLoss, recordPayment } from '../../shared/money/record-arrival.ts'
 import { startPool } from '../../workers/pool.ts'
 import { anotherCopy } from '../support/another-copy.ts'
 import { startBrokenPeer } from '../support/broken-peer.ts'
 import { ageRate, foundAt, makeCoinReady, newTx, setRate } from '../support/coins.ts'
-import { ADDRESSES, checkMarket, expectStatus, INTEGRATED_ADDRESS, OFFER } from '../support/market.ts'
+import { ADDRESSES, INTEGRATED_ADDRESS, OFFER, checkMarket, expectStatus } from '../support/market.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import { hashStateBlock, signHash } from '../../devnet/nano-node/block.ts'
 import {
   DAY_RAW,
+  XNO,
   nanoChain,
   openNanoVenue,
   signAndPublish,
   strangerAddress,
-  XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
 import {
+  WITHOUT_LEDGER,
   findNonce,
   findNonces,
   solveChallenge,
-  untilCredited,
   startService,
-  WITHOUT_LEDGER,
+  untilCredited,
   type Answer,
   type TestAgent,
   type TestApi,
   type TestService,
 } from '../support/service.ts'
 import { countStored, listPending } from '../support/stored.ts'
-import { checkNanoInvoice, fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
+import {
+  checkNanoInvoice,
+  fillNanoPool,
+  reconcileNano,
+  sendNano,
+  sweepNano,
+  watchNano,
+} from '../support/nano-jobs.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { withSigning } from '../support/signing.ts'
 import { closeContext } from '../../shared/context.ts'
@@ -222,9 +228,9 @@ describe('a payment', () => {
         unspent: '0',
       })
       expect(await stored(unpaid.id)).toMatchObject({ received_raw: '0', credited_days: 0 })
-      expect(
-        (await venue.ctx.invoices.listArrivalsByTx('xno', [tx])).map(({ invoice_id }) => invoice_id),
-      ).toEqual([paid.id])
+      expect((await venue.ctx.invoices.arrivals.listByTx('xno', [tx])).map(({ invoice_id }) => invoice_id)).toEqual([
+        paid.id,
+      ])
       expect([Math.round(await daysLeft(payer)), await daysLeft(thief)]).toEqual([2, 0])
     }
     // The node lists it for the thief too, who asks first.
@@ -614,7 +620,7 @@ describe('an order that was paid out', () => {
     await isOwedOnce('confirmed')
 
     // The chain takes the buyer's payment back: the one thing that still disputes it.
-    const [payment] = await venue.ctx.invoices.listPayments(order.id)
+    const [payment] = await venue.ctx.invoices.arrivals.listPayments(order.id)
     if (payment === undefined) throw new Error('the order has no payment')
     await recordLoss(venue.ctx, payment)
     const isDisputed = (await refreshOrder(order)).status === 'disputed'
@@ -776,8 +782,11 @@ describe("an address of the venue's own", () => {
   // holds: limits.refund_address
   it('is refused as payout and refund address, at each door, in any state and spelling, and the treasury of any time too', async () => {
     const order = await placeOrder(strangerAddress())
-    const [free] = await venue.ctx.coins.models.addresses.find({ coin: 'xno', state: 'free' }).limit(1).lean()
-    const retired = await venue.ctx.coins.models.addresses
+    const [free] = await venue.ctx.coins.addresses.models.addresses
+      .find({ coin: 'xno', state: 'free' })
+      .limit(1)
+      .lean()
+    const retired = await venue.ctx.coins.addresses.models.addresses
       .findOneAndUpdate({ coin: 'xno', state: 'free' }, { state: 'retired' })
       .lean()
     const [treasury, formerTreasury] = [venue.wallet.treasury.address, strangerAddress()]
@@ -1067,7 +1076,7 @@ describe('what the operator mistypes', () => {
         await sweepNano(venue.ctx)
         await sendNano(venue.ctx)
         expect(arrived(refund)).toBe(2n * XNO)
-        const [payment] = await venue.ctx.invoices.listArrivalsByTx('xno', [tx])
+        const [payment] = await venue.ctx.invoices.arrivals.listByTx('xno', [tx])
         expect(await settle('--undo', payment?._id ?? '')).toMatchObject({ error: 'wrong_state' })
       }
       await checkAll()
@@ -1095,7 +1104,7 @@ describe('what the operator mistypes', () => {
       })
       await watchNano(venue.ctx)
       expect(await daysLeft(payer)).toBeCloseTo(3, 2)
-      expect(await venue.ctx.invoices.listPayments(invoice.id)).toMatchObject([
+      expect(await venue.ctx.invoices.arrivals.listPayments(invoice.id)).toMatchObject([
         { tx, state: 'settled', shown_at: expect.any(Number) as number },
       ])
       await checkAll()
@@ -1381,10 +1390,10 @@ describe('a source of rates that lies', () => {
       ] as [string, string, string][]) {
         await rates.deleteMany({})
         const before = await countStored(venue.ctx.database.connection)
-        const free = await venue.ctx.coins.countFree('xno')
+        const free = await venue.ctx.coins.addresses.countFree('xno')
         expect([quotes, await refresh(...quotes), ...(await ask())]).toEqual([quotes, false, ...none])
         expect(await countStored(venue.ctx.database.connection)).toEqual(before)
-        expect(await venue.ctx.coins.countFree('xno')).toEqual(free)
+        expect(await venue.ctx.coins.addresses.countFree('xno')).toEqual(free)
       }
       // The rate before goes on for its quarter of an hour, and no longer.
       await setRate(venue.ctx, 'xno', '1')
@@ -1412,7 +1421,7 @@ describe('a node that lies', () => {
       await watchNano(venue.ctx)
       await checkNanoInvoice(venue.ctx, lied.id)
       expect(await stored(lied.id)).toEqual(before)
-      expect(await venue.ctx.invoices.listPayments(lied.id)).toEqual([])
+      expect(await venue.ctx.invoices.arrivals.listPayments(lied.id)).toEqual([])
       expect(await daysLeft(agent)).toBe(0)
       expect(venue.logged().slice(from)).toContain(reason)
     }
@@ -1499,7 +1508,7 @@ describe('a node that lies', () => {
     await checkNanoInvoice(venue.ctx, lied.id)
     const { has_payments: hasPayments, tells: _tells, ...held } = await stored(lied.id)
     expect([hasPayments, held]).toEqual([true, { ...before, version: before.version + 1 }])
-    expect(await venue.ctx.invoices.listPayments(lied.id)).toMatchObject([
+    expect(await venue.ctx.invoices.arrivals.listPayments(lied.id)).toMatchObject([
       { tx: unconfirmed.toLowerCase(), state: 'seen', confirmations: 0 },
     ])
     expect(await daysLeft(agent)).toBe(0)
@@ -1511,7 +1520,7 @@ describe('a node that lies', () => {
     await setRate(venue.ctx, 'xno', '1')
     await watchNano(venue.ctx)
     expect(await stored(lied.id)).toMatchObject({ received_raw: String(DAY_RAW / 100n), credited_days: 0 })
-    expect((await venue.ctx.invoices.listPayments(lied.id)).map(({ state }) => state).sort()).toEqual([
+    expect((await venue.ctx.invoices.arrivals.listPayments(lied.id)).map(({ state }) => state).sort()).toEqual([
       'gone',
       'settled',
     ])

@@ -4,16 +4,16 @@ import { openGate } from '../harness/testbed/gate.ts'
 import { ADDRESS_WAIT_MS } from '../../shared/platform/limits.ts'
 import { parseAmount } from '../../shared/money/coin.ts'
 import { refreshRate } from '../../shared/money/rate.ts'
-import { expireInvoices } from '../../shared/money/settlement.ts'
+import { expireInvoices } from '../../shared/money/invoice-expiry.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
 import { addAddresses, ageRate, makeCoinReady, pay, setRate } from '../support/coins.ts'
 import { vouch } from '../support/market.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import {
+  WITHOUT_LEDGER,
   startService,
   whenServed,
-  WITHOUT_LEDGER,
   type Answer,
   type TestAgent,
   type TestApi,
@@ -241,7 +241,7 @@ describe('the pool of addresses', () => {
       // It waits for 2 s: only where this process was held up for half of that it may have waited in vain.
       expect(status).toBe(503)
       expect(tookMs).toBeGreaterThan(ADDRESS_WAIT_MS / 2)
-      await own.ctx.coins.takeAddress('xno')
+      await own.ctx.coins.addresses.take('xno')
     }
     await own.stop()
   })

@@ -6,8 +6,9 @@ import type { OrderRecord } from '../../shared/market/order.ts'
 import { findContentFaults } from '../../shared/operation/content-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
-import { addToOwed, NOTHING_OWED } from '../../shared/ledger/solvency.ts'
-import { giveUnassigned, keepUnassigned, recordUnassigned } from '../../shared/money/arrivals.ts'
+import { NOTHING_OWED, addToOwed } from '../../shared/ledger/solvency.ts'
+import { giveUnassigned, keepUnassigned } from '../../shared/money/unassigned-money.ts'
+import { recordUnassigned } from '../../shared/money/record-arrival.ts'
 import { sumByCoin } from '../../shared/money/sum-raw.ts'
 import { markPaidByHand } from '../../shared/money/payout-service.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
@@ -15,9 +16,9 @@ import { STATUS_SECTIONS } from '../../scripts/operator/status-sections.ts'
 import { newTx } from '../support/coins.ts'
 import {
   ADDRESSES,
+  OTHER_NANO_ADDRESS,
   checkMarket,
   expectStatus,
-  OTHER_NANO_ADDRESS,
   startMarket,
   type PlacedOrder,
   type TestMarket,
@@ -220,7 +221,7 @@ describe('GET /market/solvency', () => {
       if (account === 'operator') await keepUnassigned(ctx, arrival.tx)
       await giveUnassigned(ctx, arrival.tx, order.invoiceId)
       expect((await ctx.orders.find(order.id))?.status).toBe('paid')
-      expect(await ctx.invoices.findArrival('xno', arrival.tx, 0)).toMatchObject({
+      expect(await ctx.invoices.arrivals.find('xno', arrival.tx, 0)).toMatchObject({
         came_to: account,
         invoice_id: order.invoiceId,
       })
@@ -241,8 +242,8 @@ describe('GET /market/solvency', () => {
     const { nano_accounts: accounts } = await solvency()
     expect(accounts[0]).toEqual({ address: OTHER_NANO_ADDRESS, kind: 'treasury', expected_raw: '7' })
     expect(accounts).toContainEqual({ address, kind: 'invoice', expected_raw: String(order.amountRaw) })
-    const payments = await market.ctx.invoices.listPayments(order.invoiceId)
-    await market.ctx.invoices.setSwept(
+    const payments = await market.ctx.invoices.arrivals.listPayments(order.invoiceId)
+    await market.ctx.invoices.arrivals.setSwept(
       payments.map(({ _id }) => _id),
       unixSeconds(market.ctx.now()),
     )
@@ -250,7 +251,7 @@ describe('GET /market/solvency', () => {
   })
 
   it('says that accounts are left out where there are more payments than it reads', async () => {
-    const { payments } = market.ctx.invoices.models
+    const { payments } = market.ctx.invoices.arrivals.models
     const unswept = await payments.countDocuments({ coin: 'xno', state: 'settled', swept_at: null })
     const fill = async (from: number, to: number) => {
       const records = Array.from({ length: to - from }, (_, i) => ({

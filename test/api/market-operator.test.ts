@@ -49,7 +49,7 @@ const released = async () => {
   return order
 }
 const firstTx = async (order: PlacedOrder) =>
-  (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
+  (await market.ctx.invoices.arrivals.listPayments(order.invoiceId))[0]?.tx ?? ''
 
 describe('npm run operator', () => {
   it('says so where nothing is owed and nothing disputed', async () => {

@@ -5,7 +5,7 @@ import { UnrecoverableError, Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
-import { recordUnassigned } from '../../shared/money/arrivals.ts'
+import { recordUnassigned } from '../../shared/money/record-arrival.ts'
 import { OPERATOR_VERBS } from '../../scripts/operator/verbs.ts'
 import { trackChildren } from '../../scripts/embedded/children.ts'
 import { requireRedis } from '../../scripts/embedded/programs.ts'
@@ -30,8 +30,7 @@ import {
 import { queuePrefix, type QueueName } from '../../shared/platform/queues.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { readSealKey } from '../../shared/ledger/seal-key.ts'
-import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal.ts'
-import { sealFields } from '../../shared/ledger/seal.ts'
+import { NO_PAYLOAD_HASH, sealFields } from '../../shared/ledger/seal.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
 import { makeCoinReady, newTx } from '../support/coins.ts'
 import { FULL, sampled } from '../support/full.ts'
@@ -925,7 +924,7 @@ describe('npm run operator', () => {
     const orderId = (await ctx.payouts.find(payout))?.order_id ?? ''
     const order = await ctx.orders.find(orderId)
     const invoice = await ctx.invoices.models.invoices.findOne({ order_id: orderId }).lean()
-    const payment = await ctx.invoices.models.payments.findOne({ order_id: orderId }).lean()
+    const payment = await ctx.invoices.arrivals.models.payments.findOne({ order_id: orderId }).lean()
     const job = await ctx.queues.get('order-deadlines').add('order-deadlines', { due_at: 1, about: orderId })
     const words = [payout, orderId, invoice?.address ?? '', payment?.tx ?? '', job.id ?? '']
     for (const word of words.slice(0, 4)) {
@@ -944,7 +943,7 @@ describe('npm run operator', () => {
       .logged()
       .split('\n')
       .filter((line) => line.includes(invoice?._id ?? 'none'))
-    const payments = await ctx.invoices.models.payments.find({ order_id: orderId }).lean()
+    const payments = await ctx.invoices.arrivals.models.payments.find({ order_id: orderId }).lean()
     const logged = (money: string, field: string) => {
       const lines = said.filter((line) => line.includes(`"money":"${money}"`))
       return [...new Set(lines.map((line) => (JSON.parse(line) as Record<string, unknown>)[field]))]

@@ -245,7 +245,7 @@ describe('a replica set of three members and a Redis Cluster of three nodes', ()
 
 describe('a primary that has lost the others', () => {
   it('shows no block for publishing that an election can take back, and is not believed that one is not on record', async () => {
-    const { payouts } = service.ctx
+    const { transfers } = service.ctx.payouts
     // As long as by default: one that gives up sooner is none any more by the time a slow machine asks it.
     await mongo.setElectionTimeout(10_000)
     const lasting = await mongo.primary()
@@ -263,23 +263,21 @@ describe('a primary that has lost the others', () => {
       signed: '{}',
     }
     const rest = { amount_raw: '1', payment_ids: [], payout_ids: [], state: 'signed', at, changed_at: at }
-    await payouts.models.transfers.collection.insertOne({ ...block, ...rest } as never, {
+    await transfers.models.transfers.collection.insertOne({ ...block, ...rest } as never, {
       writeConcern: { w: 1 },
     })
-    expect(await payouts.findTransferByTx('xno', tx)).toMatchObject({ tx })
-    expect(await payouts.listOpenTransfers('xno', 7)).toEqual([])
-    expect(await payouts.listTransfers('xno', ['signed'], 10)).toEqual([])
-    expect(await payouts.findTransferByTx('xno', unknown)).toBeUndefined()
-    await expect(payouts.findTransferByTx('xno', unknown, { surely: true })).rejects.toSatisfy(isOutage)
+    expect(await transfers.findByTx('xno', tx)).toMatchObject({ tx })
+    expect(await transfers.listOpen('xno', 7)).toEqual([])
+    expect(await transfers.list('xno', ['signed'], 10)).toEqual([])
+    expect(await transfers.findByTx('xno', unknown)).toBeUndefined()
+    await expect(transfers.findByTx('xno', unknown, { surely: true })).rejects.toSatisfy(isOutage)
     await Promise.all(others.map((member) => member.restart()))
     await mongo.primary()
     await waitFor(
       'a primary that is believed',
       async () => {
         try {
-          return (await payouts.findTransferByTx('xno', unknown, { surely: true })) === undefined
-            ? true
-            : undefined
+          return (await transfers.findByTx('xno', unknown, { surely: true })) === undefined ? true : undefined
         } catch (error) {
           if (!isOutage(error)) throw error
           return undefined

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { newId } from '../../shared/platform/ids.ts'
-import type { PaymentRecord } from '../../shared/money/invoice.ts'
+import type { PaymentRecord } from '../../shared/money/arrival.ts'
 import { paymentLine, payoutLine, type JournalLine } from '../../shared/money/journal.ts'
 import { paymentEntry } from '../../shared/money/arrival-steps.ts'
 import type { StoredPayout } from '../../shared/money/payout.ts'
@@ -25,7 +25,8 @@ const enter = (lines: readonly JournalLine[]): Promise<void> =>
 
 /** As if so many crumbs had been paid; the last of them really was. */
 async function payCrumbs(invoiceId: string): Promise<void> {
-  const { payments, invoices } = market.ctx.invoices.models
+  const { invoices } = market.ctx.invoices.models
+  const { payments } = market.ctx.invoices.arrivals.models
   await pay(market.ctx, invoiceId, { amount: CRUMB })
   const [one] = await payments.find({ invoice_id: invoiceId }).lean<PaymentRecord[]>()
   if (one === undefined) throw new Error('it was not paid')

@@ -114,7 +114,7 @@ describe('the market on a Monero chain', () => {
       // Twice the confirmations of a pass; a worker that looks just now notes them before it settles payment
       // and order.
       const isSeenOrPaid = async () => {
-        const [payment] = await venue.ctx.invoices.listPayments(invoice?._id ?? '')
+        const [payment] = await venue.ctx.invoices.arrivals.listPayments(invoice?._id ?? '')
         if (payment === undefined || (await read(accepted)).status === 'paid') return
         expect([payment.state, payment.confirmations < 4]).toEqual(['seen', true])
       }
@@ -175,7 +175,7 @@ describe('the market on a Monero chain', () => {
       fees: 3n * FEE_PICO,
     })
     // The venue has its fees, less what the network took.
-    const transfers = await venue.ctx.payouts.models.transfers.find({}).lean()
+    const transfers = await venue.ctx.payouts.transfers.models.transfers.find({}).lean()
     const networkFees = sum(transfers.map(({ fee_raw: fee }) => BigInt(fee ?? '0')))
     expect((await venue.ctx.monero.wallet.balance()).totalPico).toBe(3n * FEE_PICO - networkFees)
   })

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { giveUnassigned, keepUnassigned } from '../../shared/money/arrivals.ts'
+import { giveUnassigned, keepUnassigned } from '../../shared/money/unassigned-money.ts'
 import { fillMonero, sendMonero, watchMonero } from '../support/monero-jobs.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import {
   CONFIRMATIONS,
   DAY_PICO,
-  moneroChain,
-  openMoneroVenue,
   UNLOCK_BLOCKS,
   XMR,
+  moneroChain,
+  openMoneroVenue,
   type MoneroVenue,
 } from '../support/monero-venue.ts'
 
@@ -44,7 +44,8 @@ describe('the books and the wallet in Monero', () => {
     await venue.generate(CONFIRMATIONS)
     expect(await gap()).toBe('0')
     expect(await balance('unassigned')).toBe(6n * XMR)
-    for (const { _id } of await venue.ctx.invoices.listUnassigned(10)) await keepUnassigned(venue.ctx, _id)
+    for (const { _id } of await venue.ctx.invoices.arrivals.listUnassigned(10))
+      await keepUnassigned(venue.ctx, _id)
     expect([await balance('unassigned'), await balance('operator')]).toEqual([0n, 6n * XMR])
   })
 
@@ -68,7 +69,7 @@ describe('the books and the wallet in Monero', () => {
     await venue.regtest.payer.pay([{ address: stray?.address ?? '', amountPico: DAY_PICO }])
     await venue.generate(CONFIRMATIONS)
     expect(await gap()).toBe('0')
-    const [arrival] = (await ctx.invoices.listUnassigned(10)).filter(
+    const [arrival] = (await ctx.invoices.arrivals.listUnassigned(10)).filter(
       ({ amount_raw: raw }) => raw === String(DAY_PICO),
     )
     const invoice = await venue.invoice(1)
@@ -76,7 +77,7 @@ describe('the books and the wallet in Monero', () => {
     expect(given).toMatchObject({ _id: arrival?._id, invoice_id: invoice.id })
     await venue.generate(CONFIRMATIONS)
     expect(await gap()).toBe('0')
-    const payments = await ctx.invoices.listPayments(invoice.id)
+    const payments = await ctx.invoices.arrivals.listPayments(invoice.id)
     expect(payments).toMatchObject([{ state: 'settled', credited_days: 1 }])
     expect(payments[0]).not.toHaveProperty('reversed_at')
     expect(await balance('unassigned')).toBe(9_999n)

@@ -5,8 +5,10 @@ import { REORG_BLOCKS } from '../../shared/money/coins/monero/monero-chain.ts'
 import type { MoneroContext } from '../../shared/money/coins/monero/monero-gateway.ts'
 import { createMoneroWallet } from '../../shared/money/coins/monero/monero-wallet.ts'
 import { AnswerTooLong, NodeRefused } from '../../shared/money/node-errors.ts'
-import { markPaidByHand, moveTransfer, oweAgain } from '../../shared/money/payout-service.ts'
-import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
+import { markPaidByHand, oweAgain } from '../../shared/money/payout-service.ts'
+import { moveTransfer } from '../../shared/money/transfer-service.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
+import type { TransferRecord } from '../../shared/money/transfer.ts'
 import { fillMonero, reconcileMonero, sendMonero, watchMonero } from '../support/monero-jobs.ts'
 import { confirmPayouts } from '../support/monero-crashes.ts'
 import type { RegtestWallet } from '../../devnet/monero-regtest/regtest.ts'
@@ -147,7 +149,7 @@ describe('a transaction whose inputs another one has spent', () => {
     await venue.generate(UNLOCK_BLOCKS)
     await venue.advance(MINUTE_MS)
     await send()
-    expect((await venue.ctx.payouts.findTransfer(before._id))?.state).toBe('replaced')
+    expect((await venue.ctx.payouts.transfers.find(before._id))?.state).toBe('replaced')
     await confirmPayouts(venue, [owed])
     expect([(await coin())?.halted, await payee.arrived(address), await payee.arrived(byHand)]).toEqual([
       undefined,
@@ -172,7 +174,7 @@ describe('a transaction whose inputs another one has spent', () => {
       await send()
       await venue.advance(6 * MINUTE_MS)
     }
-    expect((await venue.ctx.payouts.findTransfer(before._id))?.state).toBe('replaced')
+    expect((await venue.ctx.payouts.transfers.find(before._id))?.state).toBe('replaced')
     await confirmPayouts(venue, [owed])
     expect([(await coin())?.halted, await payee.arrived(address), await payee.arrived(byHand)]).toEqual([
       undefined,
@@ -262,7 +264,7 @@ describe('a chain that turns back', () => {
     )
     await sendMonero({ ...venue.ctx, log })
     expect(logged.join('')).toContain('it may have been paid twice')
-    const transfers = await venue.ctx.payouts.models.transfers.find({ payout_ids: owed._id }).lean()
+    const transfers = await venue.ctx.payouts.transfers.models.transfers.find({ payout_ids: owed._id }).lean()
     expect(transfers.map(({ state }) => state)).toEqual(['confirmed', 'confirmed'])
     expect(await payee.arrived(address)).toEqual([XMR / 42n, XMR / 42n])
   })
@@ -294,8 +296,8 @@ describe('a transaction that the operator sent by hand', () => {
     await venue.generate(UNLOCK_BLOCKS)
     await work()
     expect((await coin())?.halted).toBeUndefined()
-    expect(await venue.ctx.payouts.findTransferByTx('xmr', tx)).toMatchObject({ state: 'confirmed' })
-    expect(await venue.ctx.payouts.listUnexplained('xmr')).toEqual([])
+    expect(await venue.ctx.payouts.transfers.findByTx('xmr', tx)).toMatchObject({ state: 'confirmed' })
+    expect(await venue.ctx.payouts.transfers.listUnexplained('xmr')).toEqual([])
   })
 
   it('and has recorded afterwards is no reason for a reconciliation to wait for its confirmations', async () => {
@@ -312,7 +314,7 @@ describe('a transaction that the operator sent by hand', () => {
     expect((await coin())?.halted).toBeUndefined()
     await venue.generate(UNLOCK_BLOCKS)
     await work()
-    expect(await venue.ctx.payouts.findTransferByTx('xmr', tx)).toMatchObject({ state: 'confirmed' })
+    expect(await venue.ctx.payouts.transfers.findByTx('xmr', tx)).toMatchObject({ state: 'confirmed' })
   })
 
   it('and has recorded in part, or for somebody else, stops the coin', async () => {
@@ -328,8 +330,10 @@ describe('a transaction that the operator sent by hand', () => {
     await venue.generate(UNLOCK_BLOCKS)
     await reconcileMonero(venue.ctx)
     // What went to the first is accounted for.
-    expect(await venue.ctx.payouts.listUnexplained('xmr')).toMatchObject([{ tx, unexplained_to: [other] }])
-    await venue.ctx.payouts.setExplained('xmr', tx)
+    expect(await venue.ctx.payouts.transfers.listUnexplained('xmr')).toMatchObject([
+      { tx, unexplained_to: [other] },
+    ])
+    await venue.ctx.payouts.transfers.setExplained('xmr', tx)
   })
 })
 
@@ -366,7 +370,7 @@ describe('another wallet that is taken over', () => {
     expect(await oweAgain(venue.ctx, (owed[1] as PayoutRecord)._id)).toBe(true)
     await pays(owed[1] as PayoutRecord)
     expect([await payee.arrived(again), await payee.arrived(byHand)]).toEqual([[XMR / 61n], []])
-    expect((await venue.ctx.payouts.findTransfer(before._id))?.state).toBe('replaced')
+    expect((await venue.ctx.payouts.transfers.find(before._id))?.state).toBe('replaced')
     await reconcileMonero(venue.ctx)
   })
 
@@ -388,7 +392,7 @@ describe('another wallet that is taken over', () => {
 
   it('credits nobody with what had come to it before', async () => {
     const invoice = await venue.invoice(1)
-    const [record] = await venue.ctx.coins.findAddresses('xmr', [invoice.address])
+    const [record] = await venue.ctx.coins.addresses.listByAddress('xmr', [invoice.address])
     const index = record?.index as number
     for (let made = 0; made < index; made += 64)
       await program.call('create_address', { account_index: 0, count: 64 })
@@ -422,7 +426,7 @@ describe('a look', () => {
     await venue.mineUntil(invoice, 'its money in a block', ({ payments }) =>
       payments.some(({ confirmations }) => confirmations > 0),
     )
-    const [locked] = await venue.ctx.invoices.listPayments(invoice.id)
+    const [locked] = await venue.ctx.invoices.arrivals.listPayments(invoice.id)
     expect(locked).toMatchObject({ state: 'locked', height: expect.any(Number) as number })
     await venue.generate(unlockTime - (await venue.regtest.height()) + 1)
     await watchMonero(venue.ctx)

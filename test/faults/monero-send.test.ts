@@ -37,7 +37,7 @@ beforeAll(() => {
   venue = payouts.venue
   payee = payouts.payee
 })
-const openTransfers = () => venue.ctx.payouts.listTransfers('xmr', ['signed', 'sent', 'held'], 10)
+const openTransfers = () => venue.ctx.payouts.transfers.list('xmr', ['signed', 'sent', 'held'], 10)
 
 describe('a payout', () => {
   it('arrives with the payee to the last piconero, once, and is confirmed with its block; the venue pays the fee', async () => {
@@ -374,7 +374,7 @@ describe('a transaction under way', () => {
     await venue.generate(UNLOCK_BLOCKS)
     await reconcileMonero(venue.ctx)
     expect([(await coin())?.halted, await stateOf(owed)]).toEqual([undefined, 'owed'])
-    expect((await venue.ctx.payouts.findTransfer(before._id))?.state).toBe('replaced')
+    expect((await venue.ctx.payouts.transfers.find(before._id))?.state).toBe('replaced')
     expect(await venue.ctx.journal.reconciliations.last('xmr')).toMatchObject({
       sends: [],
       held_payout_ids: [],
@@ -450,7 +450,7 @@ describe('a database restored to before a payout', () => {
     const [sent] = reconciled?.sends ?? []
     expect(await markPaidByHand(venue.ctx, owed._id, sent?.tx as string)).toBe(true)
     expect(await oweAgain(venue.ctx, later._id)).toBe(true)
-    await venue.ctx.payouts.setExplained('xmr', sent?.tx as string)
+    await venue.ctx.payouts.transfers.setExplained('xmr', sent?.tx as string)
     await work()
     await confirmPayouts(venue, [later])
     expect(await payee.arrived(address)).toEqual([XMR / 30n, XMR / 60n])
@@ -480,19 +480,19 @@ describe('a database restored to before a payout', () => {
     expect(await Promise.all([owed, later].map(stateOf))).toEqual(['held', 'held'])
     expect(await payee.arrived(address)).toEqual([XMR / 30n])
     const [found] = (await venue.ctx.journal.reconciliations.last('xmr'))?.sends ?? []
-    await venue.ctx.payouts.setExplained('xmr', found?.tx as string)
+    await venue.ctx.payouts.transfers.setExplained('xmr', found?.tx as string)
   })
 })
 
 describe('a wallet', () => {
   it('other than the one that was in use is no news, and gives out no addresses, until the operator takes it over', async () => {
-    const [before, highest] = [await coin(), await venue.ctx.coins.highestIndex('xmr')]
+    const [before, highest] = [await coin(), await venue.ctx.coins.addresses.highestIndex('xmr')]
     const stranger = withWallet({ primaryAddress: () => payee.wallet.primaryAddress() })
     await watchMonero(stranger)
     expect(await coin()).toMatchObject({ reachable: false })
     await fillMonero(stranger)
     expect((await coin())?.pool_at).toBe(before?.pool_at)
-    expect(await venue.ctx.coins.highestIndex('xmr')).toBe(highest)
+    expect(await venue.ctx.coins.addresses.highestIndex('xmr')).toBe(highest)
     await watchMonero(venue.ctx)
     expect(await coin()).toMatchObject({ reachable: true })
     expect((await coin())?.halted).toBeUndefined()
@@ -500,7 +500,7 @@ describe('a wallet', () => {
 
   it('that is taken over in the place of another takes nothing for lost that came to that one', async () => {
     const invoice = await venue.invoice()
-    const payments = () => venue.ctx.invoices.listPayments(invoice.id)
+    const payments = () => venue.ctx.invoices.arrivals.listPayments(invoice.id)
     await venue.pay(invoice, invoice.amountPico)
     for (let blocks = 0; blocks < 3 * CONFIRMATIONS && (await payments())[0]?.state !== 'settled'; blocks++) {
       await venue.generate(1)
@@ -527,7 +527,7 @@ describe('a wallet', () => {
     const tx = await venue.pay(invoice, invoice.amountPico)
     await venue.generate(1)
     await watchMonero(venue.ctx)
-    const payments = () => venue.ctx.invoices.listPayments(invoice.id)
+    const payments = () => venue.ctx.invoices.arrivals.listPayments(invoice.id)
     const [{ height = 0 } = {}] = await payments()
     const blocks = (await venue.regtest.height()) - height
     await venue.regtest.popBlocks(blocks)
@@ -556,11 +556,11 @@ describe('a wallet', () => {
     await reconcileMonero(venue.ctx)
     expect((await coin())?.halted).toBeUndefined()
     await fillMonero(venue.ctx)
-    expect((await venue.ctx.coins.countFree('xmr')).size).toBeGreaterThan(0)
+    expect((await venue.ctx.coins.addresses.countFree('xmr')).size).toBeGreaterThan(0)
   })
 
   it('gives indexes from 1 on, each once, and keeps the highest beside the data', async () => {
-    const addresses = await venue.ctx.coins.models.addresses.find({}).sort({ index: 1 }).lean()
+    const addresses = await venue.ctx.coins.addresses.models.addresses.find({}).sort({ index: 1 }).lean()
     expect(addresses[0]?.index).toBe(1)
     expect(new Set(addresses.map(({ index }) => index)).size).toBe(addresses.length)
     for (const { index, address } of [addresses[0], addresses.at(-1)].flatMap((one) => one ?? [])) {

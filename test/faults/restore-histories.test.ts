@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { requestPassInvoice } from '../../shared/passes/pass-purchase.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
-import { type DisputeOutcome } from '../../shared/market/dispute-rules.ts'
+import type { DisputeOutcome } from '../../shared/market/dispute-rules.ts'
 import { decideDispute } from '../../shared/market/dispute-service.ts'
 import { makeOffer } from '../../shared/market/offer-service.ts'
 import type { OrderRecord } from '../../shared/market/order.ts'
@@ -12,20 +12,25 @@ import { readConfig } from '../../shared/platform/config.ts'
 import { nowSeconds } from '../../shared/platform/time.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { closeContext, openContext, type Context } from '../../shared/context.ts'
-import { newAddressGiver } from '../../shared/money/coin-store.ts'
+import { newAddressGiver } from '../../shared/money/address-store.ts'
 import { fillStocks } from '../../shared/money/address-pool.ts'
 import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
 import { markPaidByHand, oweAgain } from '../../shared/money/payout-service.ts'
 import { accountForSend } from '../../shared/money/reconcile.ts'
-import { listUndecided } from '../../shared/money/suspects.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
+import { listUndecided } from '../../shared/money/unexplained-sends.ts'
 import { setRate } from '../support/coins.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { checkMarket } from '../support/market.ts'
 import { checkBooks } from '../support/money.ts'
-import { nanoChain, openNanoVenue, signAndPublish, strangerAddress, XNO } from '../support/nano-venue.ts'
-import type { NanoVenue } from '../support/nano-venue.ts'
-import { reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
+import {
+  XNO,
+  nanoChain,
+  openNanoVenue,
+  signAndPublish,
+  strangerAddress,
+  type NanoVenue,
+} from '../support/nano-venue.ts'
+import { reconcileNano, sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'
 
 /*
  * Random histories of a venue: addresses are given out and paid, orders are delivered, accepted, disputed and
@@ -117,7 +122,7 @@ async function play(seed: number): Promise<void> {
   const work = async () => {
     await setRate(venue.ctx, 'xno', '1')
     await watchNano(venue.ctx)
-    await fillStocks(venue.ctx, nanoDriver(venue.ctx), api.coins.stock('xno'))
+    await fillStocks(venue.ctx, nanoDriver(venue.ctx), api.coins.addresses.stock('xno'))
     await sweepNano(venue.ctx)
     await sendNano(venue.ctx)
   }
@@ -136,7 +141,7 @@ async function play(seed: number): Promise<void> {
       await work()
       const coin = await venue.ctx.coins.findCoin('xno')
       if (coin?.halted !== undefined) await reconcileNano(venue.ctx)
-      const sends = await venue.ctx.payouts.listUnexplained('xno')
+      const sends = await venue.ctx.payouts.transfers.listUnexplained('xno')
       const undecided = await Promise.all(
         sends.map(async (send) => ({ tx: send.tx, ...(await listUndecided(venue.ctx, send)) })),
       )
@@ -170,7 +175,7 @@ async function play(seed: number): Promise<void> {
     if (payout === undefined || deal === undefined) return
     const address = payout.address ?? ''
     if (arrived(address) === 0n) return void (await oweAgain(venue.ctx, id))
-    const sends = await venue.ctx.payouts.listUnknownSends('xno')
+    const sends = await venue.ctx.payouts.transfers.listUnknownSends('xno')
     const send = sends.find(({ unexplained_to: to }) => to.includes(address))
     if (send === undefined) return
     await isTaken(markPaidByHand(venue.ctx, id, send.tx, { sentRaw: BigInt(send.amount_raw) }))

@@ -11,7 +11,7 @@ import { createLog } from '../../shared/platform/log.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
 import { verifyBackup, type Manifest } from '../../shared/operation/backup.ts'
-import { isStopped } from '../../shared/money/coin-state.ts'
+import { isHalted } from '../../shared/money/coin-state.ts'
 import { requireReady } from '../../shared/money/invoice-service.ts'
 import { startPool } from '../../workers/pool.ts'
 import { makeCoinReady } from '../support/coins.ts'
@@ -257,7 +257,7 @@ describe('a restored copy', () => {
         'This database is a restored copy, so nothing is signed',
       )
       await makeCoinReady(ctx, 'xno')
-      expect(await isStopped(ctx, 'xno')).toBe(true)
+      expect(await isHalted(ctx, 'xno')).toBe(true)
       await expect(requireReady(ctx, 'xno')).rejects.toMatchObject({ code: 'currency_not_configured' })
       await ctx.coins.models.coins.deleteMany({})
     })
@@ -285,9 +285,9 @@ describe('a restored copy', () => {
       expect.stringMatching(/remembers \d+ seals that the copy does not have/),
     ])
     expect((await operator(copy(), ['promote', '--dry-run'], { BASE_URL: service.url })).exitCode).toBe(0)
-    expect(await open(copy(), (ctx) => isStopped(ctx, 'xno'))).toBe(true)
+    expect(await open(copy(), (ctx) => isHalted(ctx, 'xno'))).toBe(true)
     expect((await operator(copy(), ['promote', '--anyway'], { BASE_URL: service.url })).exitCode).toBe(0)
-    expect(await open(copy(), (ctx) => isStopped(ctx, 'xno'))).toBe(false)
+    expect(await open(copy(), (ctx) => isHalted(ctx, 'xno'))).toBe(false)
     expect(await answerOf(copy(), 'promote')).toMatchObject({ changed: false })
   })
 })

@@ -8,12 +8,12 @@ import { runAgent } from '../../client/command/run.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
-import { expireInvoices } from '../../shared/money/settlement.ts'
+import { expireInvoices } from '../../shared/money/invoice-expiry.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
 import { ageRate, makeCoinReady, newTx, pay, setRate } from '../support/coins.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import { operatorEnv, runCommand } from '../support/run-verb.ts'
-import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
+import { WITHOUT_LEDGER, startService, type TestAgent, type TestService } from '../support/service.ts'
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'pay-with-coin-'))
 let service: TestService

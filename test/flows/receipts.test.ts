@@ -9,7 +9,7 @@ import { announce } from '../../shared/announcements/announcement-service.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import { acceptProposal } from '../../shared/claims/claim-service.ts'
 import { ed25519PublicKey } from '../../shared/crypto/ed25519.ts'
-import { formatVkey, NOTE_KEY } from '../../shared/crypto/note.ts'
+import { NOTE_KEY, formatVkey } from '../../shared/crypto/note.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { ENTRY_KINDS } from '../../shared/ledger/pending.ts'
 import { makeReceipt } from '../../shared/about/receipt-service.ts'
@@ -23,15 +23,16 @@ import type { Context } from '../../shared/context.ts'
 import { decideDispute } from '../../shared/market/dispute-service.ts'
 import { closeOffer } from '../../shared/market/offer-service.ts'
 import { creditFreeDays } from '../../shared/passes/pass-service.ts'
-import { explainTransfer, markPaidByHand } from '../../shared/money/payout-service.ts'
+import { explainTransfer } from '../../shared/money/transfer-service.ts'
+import { markPaidByHand } from '../../shared/money/payout-service.ts'
 import { setHidden } from '../../shared/reports/hiding-service.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
 import { newTx, pay, setRate } from '../support/coins.ts'
 import { confirm, expectStatus, startMarket, type TestMarket } from '../support/market.ts'
 import {
-  canRunPythonVerifier,
   NODE_VERIFIER,
   PYTHON_VERIFIER,
+  canRunPythonVerifier,
   reportOf,
   type VerifierReport,
 } from '../support/run-verifier.ts'
@@ -197,7 +198,7 @@ async function reconcile(): Promise<void> {
     changed_at: at,
     unexplained_to: ['somewhere'],
   }
-  await ctx.database.transaction((session) => ctx.payouts.insertTransfers([transfer], session))
+  await ctx.database.transaction((session) => ctx.payouts.transfers.insert([transfer], session))
   expect(await explainTransfer(ctx, 'xno', tx)).toBe(true)
 }
 

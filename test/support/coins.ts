@@ -2,7 +2,8 @@ import { createHash, randomBytes } from 'node:crypto'
 import type { Context } from '../../shared/context.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import { parseAmount, type Coin } from '../../shared/money/coin.ts'
-import type { InvoiceRecord, SeenPayment } from '../../shared/money/invoice.ts'
+import type { InvoiceRecord } from '../../shared/money/invoice.ts'
+import type { SeenPayment } from '../../shared/money/arrival.ts'
 import { payoutLine } from '../../shared/money/journal.ts'
 import { newPayout } from '../../shared/money/payout-service.ts'
 import type { PayoutRecord } from '../../shared/money/payout.ts'
@@ -61,7 +62,7 @@ export async function ageRate(ctx: Context, coin: Coin, ms: number): Promise<voi
 }
 
 export async function addAddresses(ctx: Context, coin: Coin, count: number): Promise<void> {
-  const from = (await ctx.coins.highestIndex(coin)) + 1
+  const from = (await ctx.coins.addresses.highestIndex(coin)) + 1
   const records = Array.from({ length: count }, (_, place) => {
     const index = from + place
     return {
@@ -70,10 +71,10 @@ export async function addAddresses(ctx: Context, coin: Coin, count: number): Pro
       index,
       address: addressOf(`${ctx.database.connection.name} ${coin} ${index}`, coin),
       state: 'free' as const,
-      holder: ctx.coins.stock(coin).holder,
+      holder: ctx.coins.addresses.stock(coin).holder,
     }
   })
-  if (count > 0) await ctx.coins.addAddresses(records)
+  if (count > 0) await ctx.coins.addresses.add(records)
 }
 
 /** Text of an address's length; nobody has its key. */

@@ -18,16 +18,16 @@ import {
 import { placeOrder } from '../../shared/market/order-placing.ts'
 import type { OrderRecord } from '../../shared/market/order.ts'
 import { COINS, type Coin } from '../../shared/money/coin.ts'
-import type { PaymentRecord, SeenPayment } from '../../shared/money/invoice.ts'
+import type { PaymentRecord, SeenPayment } from '../../shared/money/arrival.ts'
 import type { PayoutRecord } from '../../shared/money/payout.ts'
 import { markPaidByHand } from '../../shared/money/payout-service.ts'
-import { expireInvoices } from '../../shared/money/settlement.ts'
+import { expireInvoices } from '../../shared/money/invoice-expiry.ts'
 import { checkBooks } from './money.ts'
 import { recordLoss, recordPayment, toldChain } from './told-chain.ts'
 import { makeCoinReady, newTx } from './coins.ts'
 import { emptyCollections, forgetGivenAddresses, isolate, leaveDatabase } from './servers.ts'
 import { openWorkerContext } from './ledger.ts'
-import { ADDRESSES, checkMarket, OFFER, vouch } from './market.ts'
+import { ADDRESSES, OFFER, checkMarket, vouch } from './market.ts'
 
 /*
  * A simple model of the market beside the real one: each order as a state, a few sums and its payments; the
@@ -324,7 +324,7 @@ function payCommand(
 }
 
 async function realPayment({ ctx }: RealMarket, payment: ModelPayment): Promise<PaymentRecord> {
-  const found = await ctx.invoices.models.payments.findOne({ tx: payment.tx }).lean<PaymentRecord>()
+  const found = await ctx.invoices.arrivals.models.payments.findOne({ tx: payment.tx }).lean<PaymentRecord>()
   if (found === null) throw new Error(`there is no payment ${payment.tx}`)
   return found
 }

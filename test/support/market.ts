@@ -1,23 +1,20 @@
 import type { Context } from '../../shared/context.ts'
-import { addToOwed, NOTHING_OWED, type Owed } from '../../shared/ledger/solvency.ts'
+import { NOTHING_OWED, addToOwed, type Owed } from '../../shared/ledger/solvency.ts'
 import type { PendingEntry } from '../../shared/ledger/pending.ts'
 import type { OrderRecord } from '../../shared/market/order.ts'
 import { MAX_OPEN_OFFERS } from '../../shared/market/market-terms.ts'
 import { ORDER_STEPS, type OrderStep } from '../../shared/market/order-states.ts'
 import { COINS, dustThreshold, formatAmount, type Coin } from '../../shared/money/coin.ts'
-import type { InvoiceRecord, PaymentRecord } from '../../shared/money/invoice.ts'
-import {
-  showPayout,
-  type PayoutRecord,
-  type StoredPayout,
-  type TransferRecord,
-} from '../../shared/money/payout.ts'
-import { expireInvoices } from '../../shared/money/settlement.ts'
+import type { InvoiceRecord } from '../../shared/money/invoice.ts'
+import type { PaymentRecord } from '../../shared/money/arrival.ts'
+import { showPayout, type PayoutRecord, type StoredPayout } from '../../shared/money/payout.ts'
+import type { TransferRecord } from '../../shared/money/transfer.ts'
+import { expireInvoices } from '../../shared/money/invoice-expiry.ts'
 import { recordLoss, recordPayment } from './told-chain.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
 import type { QueueName } from '../../shared/platform/queues.ts'
 import { foundAt, makeCoinReady, newTx, pay } from './coins.ts'
-import { startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestService } from './service.ts'
+import { WITHOUT_LEDGER, startService, type Answer, type TestAgent, type TestService } from './service.ts'
 import { atOneMoment, listAllEntries } from './stored.ts'
 
 /** Valid addresses of the main networks that belong to nobody here. */
@@ -202,7 +199,7 @@ export async function openMarket(service: TestService): Promise<TestMarket> {
       ] as OrderJson
     },
     async lose(tx) {
-      const payment = await ctx.invoices.models.payments.findOne({ tx }).lean<PaymentRecord>()
+      const payment = await ctx.invoices.arrivals.models.payments.findOne({ tx }).lean<PaymentRecord>()
       if (payment === null) throw new Error(`there is no payment ${tx}`)
       await recordLoss(ctx, payment)
     },
@@ -228,7 +225,7 @@ export async function vouch(ctx: Context, untilMs: number): Promise<void> {
 
 /** The payment is found again, confirmed. */
 export async function confirm(ctx: Context, order: PlacedOrder, tx: string): Promise<void> {
-  const payment = await ctx.invoices.models.payments.findOne({ tx }).lean<PaymentRecord>()
+  const payment = await ctx.invoices.arrivals.models.payments.findOne({ tx }).lean<PaymentRecord>()
   const invoice = await ctx.invoices.find(order.invoiceId)
   if (payment === null || invoice === undefined) throw new Error(`there is no payment ${tx}`)
   await recordPayment(

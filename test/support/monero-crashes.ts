@@ -101,7 +101,7 @@ export async function expectConfirmed(venue: MoneroVenue, { _id }: PayoutRecord)
     'confirmed',
     ['owed', 'signed', 'sent', 'confirmed'],
   ])
-  const transfers = await venue.ctx.payouts.models.transfers.find({ payout_ids: _id }).lean()
+  const transfers = await venue.ctx.payouts.transfers.models.transfers.find({ payout_ids: _id }).lean()
   expect(transfers.map((transfer) => [transfer.state, transfer.in_flight])).toEqual([
     ['confirmed', undefined],
   ])

@@ -4,7 +4,8 @@ import { MONERO_JOBS } from '../../workers/jobs/coin.ts'
 
 /** The jobs of Monero's queues, as a worker runs them. */
 export const checkMonero = MONERO_JOBS.check
-export const fillMonero = (ctx: CoinsContext): Promise<void> => MONERO_JOBS.fill(ctx, ctx.coins.stock('xmr'))
+export const fillMonero = (ctx: CoinsContext): Promise<void> =>
+  MONERO_JOBS.fill(ctx, ctx.coins.addresses.stock('xmr'))
 /** The operator names the primary address of this wallet. */
 export const reconcileMonero = async (ctx: CoinsContext): Promise<void> =>
   MONERO_JOBS.reconcile(ctx, { take_over: await requireMonero(ctx).monero.wallet.primaryAddress() })

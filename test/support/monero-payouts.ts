@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
 import type { MoneroContext } from '../../shared/money/coins/monero/monero-gateway.ts'
 import type { MoneroWallet } from '../../shared/money/coins/monero/monero-wallet.ts'
-import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
+import type { TransferRecord } from '../../shared/money/transfer.ts'
 import { sendMonero } from './monero-jobs.ts'
-import { moneroChain, openMoneroVenue, XMR, type MoneroPayee, type MoneroVenue } from './monero-venue.ts'
+import { XMR, moneroChain, openMoneroVenue, type MoneroPayee, type MoneroVenue } from './monero-venue.ts'
 import { checkBooksAfterEach } from './money.ts'
 
 export interface MoneroPayouts {
@@ -62,7 +63,7 @@ export function moneroPayouts(venueOf: () => MoneroVenue): MoneroPayouts {
     stateOf: async ({ _id }) => (await venueOf().payout(_id)).state,
     transferOf: async ({ _id }) =>
       (await venueOf()
-        .ctx.payouts.models.transfers.findOne({ payout_ids: _id })
+        .ctx.payouts.transfers.models.transfers.findOne({ payout_ids: _id })
         .sort({ _id: -1 })
         .lean<TransferRecord>()) ?? expect.fail(`no transfer carries ${_id}`),
     withWallet,

@@ -8,12 +8,13 @@ import { createLog } from '../../shared/platform/log.ts'
 import { isCoinReady } from '../../shared/money/invoice-service.ts'
 import { requireMonero, type MoneroContext } from '../../shared/money/coins/monero/monero-gateway.ts'
 import {
-  createMoneroWallet,
   MAX_DESTINATIONS,
+  createMoneroWallet,
   type MoneroWallet,
 } from '../../shared/money/coins/monero/monero-wallet.ts'
-import type { PaymentRecord } from '../../shared/money/invoice.ts'
-import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
+import type { PaymentRecord } from '../../shared/money/arrival.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
+import type { TransferRecord } from '../../shared/money/transfer.ts'
 import type { QueueName } from '../../shared/platform/queues.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { fillMonero, watchMonero } from './monero-jobs.ts'

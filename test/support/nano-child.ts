@@ -6,10 +6,9 @@
 import { readConfig } from '../../shared/platform/config.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { requireNano } from '../../shared/money/coins/nano/nano-gateway.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { watched } from './crash-point.ts'
-import { sendNano, watchNano } from './nano-jobs.ts'
+import { sendNano, sweepNano, watchNano } from './nano-jobs.ts'
 import { closeContext } from '../../shared/context.ts'
 
 const { ROUNDS = '1' } = process.env
@@ -23,7 +22,7 @@ await opened.database.whenReady()
 const ctx = {
   ...opened,
   database: watched(opened.database, 'transaction'),
-  invoices: watched(opened.invoices, 'setSwept'),
+  invoices: { ...opened.invoices, arrivals: watched(opened.invoices.arrivals, 'setSwept') },
   nano: { ...opened.nano, rpc: watched(watched(opened.nano.rpc, 'process'), 'generateWork') },
 }
 for (let round = 0; round < Number(ROUNDS); round++) {

@@ -1,9 +1,10 @@
 import type { ChildProcess } from 'node:child_process'
 import { expect } from 'vitest'
-import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
+import { sweepNano } from './nano-jobs.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
+import type { TransferRecord } from '../../shared/money/transfer.ts'
 import { checkMoney } from './money.ts'
-import { DAY_RAW, strangerAddress, XNO, type NanoVenue } from './nano-venue.ts'
+import { DAY_RAW, XNO, strangerAddress, type NanoVenue } from './nano-venue.ts'
 import { startChild } from './processes.ts'
 
 const CHILD = new URL('./nano-child.ts', import.meta.url)
@@ -78,7 +79,7 @@ export async function prepareNanoPassage(venue: NanoVenue, count = 1): Promise<P
         expect(venue.holds(invoice.address)).toEqual({ balanceRaw: 0n, receivableRaw: 0n })
       }
       expect(await checkMoney(ctx)).toEqual({ invoices: count, payments: count, settled: count })
-      expect(await ctx.invoices.listUnswept('xno', '', 1)).toEqual([])
+      expect(await ctx.invoices.arrivals.listUnswept('xno', '', 1)).toEqual([])
       for (const { _id, address = '' } of owed) {
         expect(venue.holds(address).receivableRaw).toBe(XNO / 2n)
         const { state, pending = [] } = await venue.payout(_id)
@@ -92,7 +93,7 @@ export async function prepareNanoPassage(venue: NanoVenue, count = 1): Promise<P
         balanceRaw: treasuryRaw,
         receivableRaw: 0n,
       })
-      const transfers = await ctx.payouts.models.transfers.find({}).lean<TransferRecord[]>()
+      const transfers = await ctx.payouts.transfers.models.transfers.find({}).lean<TransferRecord[]>()
       expect(transfers.map(({ state }) => state).filter((state) => state !== 'confirmed')).toEqual([])
       // The treasury's first block, and for each: a receive, a sweep, a receive into the treasury, and a
       // payout.

@@ -3,7 +3,7 @@ import type { Connection, Model } from 'mongoose'
 import { inject } from 'vitest'
 import type { AccessName } from '../../scripts/embedded/access.ts'
 import { startServers as startTemporary, type TemporaryServers } from '../../scripts/embedded/temporary.ts'
-import { thisProcess } from '../../shared/money/coin-store.ts'
+import { thisProcess } from '../../shared/money/address-store.ts'
 import { serverFolder } from './server-folder.ts'
 import { forgetToldChain } from './told-chain.ts'
 

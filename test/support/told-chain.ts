@@ -1,8 +1,8 @@
 import type { Context } from '../../shared/context.ts'
 import { COINS, type Coin } from '../../shared/money/coin.ts'
-import type { PaymentRecord } from '../../shared/money/invoice.ts'
-import * as payouts from '../../shared/money/payout-service.ts'
-import * as settlement from '../../shared/money/settlement.ts'
+import type { PaymentRecord } from '../../shared/money/arrival.ts'
+import * as arrivals from '../../shared/money/record-arrival.ts'
+import * as transfers from '../../shared/money/transfer-service.ts'
 import type { ChainHoldings } from './money.ts'
 
 /*
@@ -39,7 +39,7 @@ export function tellArrivals(ctx: Context, payments: readonly PaymentRecord[]): 
 
 /** The same, and its find is in the chain from then on if it is confirmed. */
 export const telling =
-  (recordPayment: typeof settlement.recordPayment): typeof settlement.recordPayment =>
+  (recordPayment: typeof arrivals.recordPayment): typeof arrivals.recordPayment =>
   (ctx, found, by) => {
     const { arrivals } = chainOf(ctx)
     const key = keyOf(found.coin, found.tx, found.addressIndex)
@@ -47,21 +47,21 @@ export const telling =
     return recordPayment(ctx, found, by)
   }
 
-export const recordPayment = telling(settlement.recordPayment)
+export const recordPayment = telling(arrivals.recordPayment)
 
 /** A reorganisation takes it out of the chain. */
-export const recordLoss: typeof settlement.recordLoss = (ctx, payment) => {
+export const recordLoss: typeof arrivals.recordLoss = (ctx, payment) => {
   if (payment.state === 'settled')
     chainOf(ctx).arrivals.delete(keyOf(payment.coin, payment.tx, payment.address_index))
-  return settlement.recordLoss(ctx, payment)
+  return arrivals.recordLoss(ctx, payment)
 }
 
-export const moveTransfer: typeof payouts.moveTransfer = (ctx, transfer, step, reason) => {
+export const moveTransfer: typeof transfers.moveTransfer = (ctx, transfer, step, reason) => {
   const { coin, tx, kind, amount_raw: raw, fee_raw: fee = '0' } = transfer
   const { sent } = chainOf(ctx)
   if (step === 'confirmed') sent.set(`${coin}/${tx}`, (kind === 'payout' ? BigInt(raw) : 0n) + BigInt(fee))
   if (step === 'replaced') sent.delete(`${coin}/${tx}`)
-  return payouts.moveTransfer(ctx, transfer, step, reason)
+  return transfers.moveTransfer(ctx, transfer, step, reason)
 }
 
 export const toldChain = (ctx: Context): ChainHoldings[] =>

@@ -1,4 +1,4 @@
-import type { TransferRecord, TransferState } from '../../shared/money/payout.ts'
+import type { TransferRecord, TransferState } from '../../shared/money/transfer.ts'
 
 /*
  * What becomes of a transfer by each step, from each state that it can be in. The pure rule and the stored

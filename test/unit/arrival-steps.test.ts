@@ -10,7 +10,8 @@ import {
   type ArrivalEvent,
   type ArrivalStep,
 } from '../../shared/money/arrival-steps.ts'
-import type { ArrivalRecord, InvoiceRecord, PaymentRecord } from '../../shared/money/invoice.ts'
+import type { ArrivalRecord, PaymentRecord } from '../../shared/money/arrival.ts'
+import type { InvoiceRecord } from '../../shared/money/invoice.ts'
 import { ENDINGS, type EndingName } from '../support/invoice-cases.ts'
 
 const TX = 'cd'.repeat(32)

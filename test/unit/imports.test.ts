@@ -157,7 +157,7 @@ describe('the law of imports', () => {
 
   it("lets a coin's folder know what a driver is and the records, and of the services of money these alone", () => {
     const isCoinFolder = isBelow('shared/money/coins')
-    const plain = ['driver', 'node-errors', 'coin', 'invoice', 'payout'].map(
+    const plain = ['driver', 'node-errors', 'coin', 'invoice', 'arrival', 'payout', 'transfer'].map(
       (name) => `shared/money/${name}.ts`,
     )
     const isPlain = ({ target, isType }: Import) =>
@@ -169,26 +169,22 @@ describe('the law of imports', () => {
     const filesOf = (uses: Import[]) => uses.map(({ file }) => path.basename(file)).toSorted()
     expect(Object.fromEntries([...users].map(([target, uses]) => [target, filesOf(uses)]))).toEqual({
       // What is signed goes on record before it is sent, and what came of it before the next is signed.
-      'payout-service.ts': [
+      'transfer-service.ts': [
         'monero-pay.ts',
         'monero-recovery.ts',
-        'nano-account.ts',
-        'nano-accounts.ts',
+        'nano-publish.ts',
+        'nano-reconcile.ts',
+        'nano-recovery.ts',
         'nano-sender.ts',
       ],
       // Nothing is stored as signed once the coin is halted; and a problem with signing is told while it lasts.
-      'coin-state.ts': ['monero-pay.ts', 'nano-driver.ts', 'nano-sender.ts', 'nano-sweep.ts'],
+      'coin-state.ts': ['monero-pay.ts', 'nano-driver.ts', 'nano-sender.ts', 'nano-work.ts'],
       // A send that the operator has recorded by hand is no difference between chain and database …
-      'suspects.ts': ['monero-chain.ts', 'nano-sender.ts'],
+      'unexplained-sends.ts': ['monero-chain.ts', 'nano-recovery.ts'],
       // … and goes on record before a block is built on it.
-      'reconcile.ts': ['nano-sender.ts'],
+      'reconcile.ts': ['nano-recovery.ts'],
       // It lies beside the keys.
-      'address-index.ts': ['monero-driver.ts', 'nano-accounts.ts'],
-      // Sweeping is a round that Nano alone has; what it receives is on the books before.
-      'arrivals.ts': ['nano-sweep.ts', 'nano-treasury.ts'],
-      'coin-round.ts': ['nano-sweep.ts'],
-      'payout-round.ts': ['nano-sweep.ts'],
-      'settlement.ts': ['nano-sweep.ts'],
+      'address-index.ts': ['monero-subaddresses.ts', 'nano-reconcile.ts'],
     })
     // Nothing of money knows a coin's folder but the table of facts, which the API reads too.
     expect(

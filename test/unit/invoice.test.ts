@@ -5,22 +5,22 @@ import { computeMoneyChange, computeMoneySpent } from '../../shared/passes/pass-
 import { dustThreshold } from '../../shared/money/coin.ts'
 import {
   checkedInvoiceView,
-  invoiceStatus,
   invoiceView,
-  isOnWordAlone,
-  isPaid,
-  isPayment,
   madeInvoiceView,
-  missingRaw,
-  remainderRaw,
-  remainingRaw,
   viewCheckedInvoice,
   viewInvoice,
   viewMadeInvoice,
   type CheckedInvoice,
+} from '../../shared/money/invoice-views.ts'
+import {
+  invoiceStatus,
+  isPaid,
+  missingRaw,
+  remainderRaw,
+  remainingRaw,
   type InvoiceRecord,
-  type PaymentRecord,
 } from '../../shared/money/invoice.ts'
+import { isOnWordAlone, isPayment, type PaymentRecord } from '../../shared/money/arrival.ts'
 
 const base: InvoiceRecord & { days: number } = {
   _id: 'inv_1',

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { computeMoneySpent, type PassInvoice } from '../../shared/passes/pass-invoice.ts'
 import { dustThreshold } from '../../shared/money/coin.ts'
 import { isPaid, remainderRaw } from '../../shared/money/invoice.ts'
-import type { ArrivalRecord, PaymentRecord } from '../../shared/money/invoice.ts'
+import type { ArrivalRecord, PaymentRecord } from '../../shared/money/arrival.ts'
 import {
   arrivalLine,
   heldRaw,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { firstOfRun } from '../../shared/money/coins/monero/monero-driver.ts'
+import { firstOfRun } from '../../shared/money/coins/monero/monero-subaddresses.ts'
 
 const HOUR = 3_600
 

@@ -2,14 +2,14 @@ import { describe, expect, it } from 'vitest'
 import { splitDue } from '../../shared/money/due-payouts.ts'
 import {
   CARRYING,
+  TRANSFER_STATES,
   carries,
   countRefusal,
   isRefusedForLong,
   isToBeOffered,
-  showPayout,
-  TRANSFER_STATES,
-} from '../../shared/money/payout.ts'
-import type { DueGroup, StoredPayout, TransferRecord } from '../../shared/money/payout.ts'
+  type TransferRecord,
+} from '../../shared/money/transfer.ts'
+import { showPayout, type DueGroup, type StoredPayout } from '../../shared/money/payout.ts'
 
 const payout = (fields: Partial<StoredPayout>): StoredPayout => ({
   ...{ _id: 'out_1', source: 'mkt_1/release', coin: 'xno', agent_id: 'agt_1', amount_raw: '5' },

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { TRANSFER_STATES, type TransferRecord } from '../../shared/money/payout.ts'
-import { decideTransfer, TRANSFER_STEPS, type TransferStep } from '../../shared/money/transfer-steps.ts'
-import { describeTransfer, TRANSFER_CASES, transferIn } from '../support/transfer-cases.ts'
+import { TRANSFER_STATES, type TransferRecord } from '../../shared/money/transfer.ts'
+import { TRANSFER_STEPS, decideTransfer, type TransferStep } from '../../shared/money/transfer-steps.ts'
+import { TRANSFER_CASES, describeTransfer, transferIn } from '../support/transfer-cases.ts'
 
 const STEPS = Object.keys(TRANSFER_STEPS) as TransferStep[]
 const PLACE = { account_index: 7, previous: 'ef' }

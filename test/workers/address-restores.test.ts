@@ -7,17 +7,16 @@ import { createLog } from '../../shared/platform/log.ts'
 import { lockFile } from '../../shared/platform/durable-file.ts'
 import type { WatchStep } from '../../shared/platform/step.ts'
 import { requestPassInvoice } from '../../shared/passes/pass-purchase.ts'
-import { newAddressGiver } from '../../shared/money/coin-store.ts'
+import { newAddressGiver } from '../../shared/money/address-store.ts'
 import { readIndexFile } from '../../shared/money/address-index.ts'
 import { fillStocks } from '../../shared/money/address-pool.ts'
 import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { HOUR_MS, MINUTE_MS } from '../../shared/platform/time.ts'
 import { setRate } from '../support/coins.ts'
 import { FULL } from '../support/full.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
-import { reconcileNano, watchNano } from '../support/nano-jobs.ts'
+import { reconcileNano, sweepNano, watchNano } from '../support/nano-jobs.ts'
 import { DAY_RAW, nanoChain, openNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
 
 let venue: NanoVenue
@@ -54,7 +53,8 @@ async function startApi(): Promise<Context> {
   return api
 }
 const startApis = async () => [await startApi(), await startApi()]
-const fill = (api?: Context) => fillStocks(venue.ctx, nanoDriver(venue.ctx), api?.coins.stock('xno'))
+const fill = (api?: Context) =>
+  fillStocks(venue.ctx, nanoDriver(venue.ctx), api?.coins.addresses.stock('xno'))
 const indexFile = () => venue.wallet.indexFile
 
 /**
@@ -62,9 +62,9 @@ const indexFile = () => venue.wallet.indexFile
  * halted gives none before its operator has reconciled it.
  */
 async function give(api: Context, canAsk = true): Promise<void> {
-  const { holder } = api.coins.stock('xno')
+  const { holder } = api.coins.addresses.stock('xno')
   const askIfEmpty = async () => {
-    if (canAsk && !(await venue.ctx.coins.countFree('xno')).has(holder)) await fill(api)
+    if (canAsk && !(await venue.ctx.coins.addresses.countFree('xno')).has(holder)) await fill(api)
   }
   await askIfEmpty()
   if (await isHalted()) await work().then(askIfEmpty)
@@ -108,7 +108,7 @@ async function work(): Promise<void> {
 describe('the index file', () => {
   it('is written by one process of a host at a time: the other makes no addresses meanwhile', async () => {
     const [api] = apis
-    const free = () => venue.ctx.coins.countFree('xno')
+    const free = () => venue.ctx.coins.addresses.countFree('xno')
     const [before, text] = [await free(), fs.readFileSync(indexFile(), 'utf8')]
     const release = lockFile(indexFile())
     await fill(api)
@@ -149,10 +149,10 @@ describe('no address is given twice', () => {
     const dies: WatchStep = (write, phase) => {
       if (write === 'addresses' && phase === 'after') throw new Error('it dies here')
     }
-    const asker = (apis[0] as Context).coins.stock('xno')
+    const asker = (apis[0] as Context).coins.addresses.stock('xno')
     const filling = fillStocks(venue.ctx, nanoDriver(venue.ctx), asker, dies)
     await expect(filling).rejects.toThrow('it dies here')
-    const highest = await venue.ctx.coins.highestIndex('xno')
+    const highest = await venue.ctx.coins.addresses.highestIndex('xno')
     expect(highest).toBeGreaterThan(0)
     expect(readIndexFile(indexFile()).highest).toBe(highest)
   })
@@ -220,7 +220,7 @@ describe('no address is given twice', () => {
         await giveSome(1)
         await fill()
       }
-      const most = (await venue.ctx.coins.highestIndex('xno')) + 1
+      const most = (await venue.ctx.coins.addresses.highestIndex('xno')) + 1
       expect(most).toBeGreaterThan(500)
       await backup.database()
       backup.index()

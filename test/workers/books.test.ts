@@ -4,22 +4,21 @@ import { parse } from 'yaml'
 import { runChecks } from '../../shared/operation/check.ts'
 import { coinFindings } from '../../shared/operation/coin-findings.ts'
 import { openNetworkMetrics } from '../../workers/operator/network-metrics.ts'
-import { keepUnassigned } from '../../shared/money/arrivals.ts'
+import { keepUnassigned } from '../../shared/money/unassigned-money.ts'
 import { compareBooks } from '../../shared/money/books.ts'
 import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { markPaidByHand, undoPaidByHand } from '../../shared/money/payout-service.ts'
-import { recordPayment } from '../../shared/money/settlement.ts'
+import { recordPayment } from '../../shared/money/record-arrival.ts'
 import { foundAt, newTx } from '../support/coins.ts'
 import {
   DAY_RAW,
+  XNO,
   signAndPublish,
   strangerAddress,
   useNanoVenue,
-  XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
-import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
+import { fillNanoPool, reconcileNano, sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'
 import { FULL } from '../support/full.ts'
 
 let venue: NanoVenue
@@ -66,7 +65,7 @@ describe('the books and the chain', () => {
     expect(await gap()).toBe('0')
     await venue.owe(XNO, strangerAddress())
     await sendNano(venue.ctx)
-    const { transfers } = venue.ctx.payouts.models
+    const { transfers } = venue.ctx.payouts.transfers.models
     const sent = await transfers.findOne({ kind: 'payout' }).lean()
     expect(sent?.state).toBe('confirmed')
     // As it is after a death between the block and the record of it.
@@ -190,8 +189,8 @@ describe('the books and the chain', () => {
       venue.pay(invoice, DAY_RAW)
       await round()
       const { payouts, journal } = venue.ctx
-      await payouts.models.transfers.deleteMany({})
-      await venue.ctx.invoices.models.payments.updateMany({}, { $unset: { swept_at: 1 } })
+      await payouts.transfers.models.transfers.deleteMany({})
+      await venue.ctx.invoices.arrivals.models.payments.updateMany({}, { $unset: { swept_at: 1 } })
       expect((await journal.list({}, 10)).length).toBeGreaterThan(0)
       await reconcileNano(venue.ctx)
       expect((await balances()).get('operator') ?? 0n).toBe(0n)

@@ -4,13 +4,12 @@ import { decideDispute, undoDecision } from '../../shared/market/dispute-service
 import { deliverOrder, disputeOrder } from '../../shared/market/order-service.ts'
 import type { OrderRecord } from '../../shared/market/order.ts'
 import type { NanoContext } from '../../shared/money/coins/nano/nano-gateway.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { markPaidByHand, undoPaidByHand } from '../../shared/money/payout-service.ts'
 import type { Session } from '../../shared/platform/database.ts'
 import { coinFindings } from '../../shared/operation/coin-findings.ts'
 import { newTx } from '../support/coins.ts'
 import { checkMarket } from '../support/market.ts'
-import { sendNano, watchNano } from '../support/nano-jobs.ts'
+import { sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'
 import { strangerAddress, useNanoVenue, XNO, type NanoVenue } from '../support/nano-venue.ts'
 
 const HOLD_MS = 600_000

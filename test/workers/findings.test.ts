@@ -6,15 +6,15 @@ import { verifyWholeChain } from '../../shared/ledger/chain-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import type { CoinRecord } from '../../shared/money/coin-store.ts'
-import { newTransfer } from '../../shared/money/payout-service.ts'
+import { newTransfer } from '../../shared/money/transfer-service.ts'
 import { coinFindings } from '../../shared/operation/coin-findings.ts'
 import type { Finding, FindingReader } from '../../shared/operation/finding.ts'
 import { hostFindings } from '../../shared/operation/host-findings.ts'
 import { keyFindings } from '../../shared/operation/key-findings.ts'
-import { ledgerFindings, SEAL_SLACK_SECONDS } from '../../shared/operation/ledger-findings.ts'
+import { SEAL_SLACK_SECONDS, ledgerFindings } from '../../shared/operation/ledger-findings.ts'
 import { serviceFindings } from '../../shared/operation/service-findings.ts'
 import { KEY_LEASES } from '../../shared/platform/lease-store.ts'
-import { DAY_MS, HOUR_MS, nowSeconds, SECOND_MS, unixSeconds } from '../../shared/platform/time.ts'
+import { DAY_MS, HOUR_MS, SECOND_MS, nowSeconds, unixSeconds } from '../../shared/platform/time.ts'
 import { CERTIFICATE } from '../support/certificate.ts'
 import { makeCoinReady, newTx, owe } from '../support/coins.ts'
 import { openLedger, type TestLedger } from '../support/ledger.ts'
@@ -128,7 +128,7 @@ describe('of a coin the operator is told', () => {
       state: 'confirmed',
       unexplained_to: ['8nobody'],
     })
-    await ctx.payouts.models.transfers.insertMany([refused, unknown])
+    await ctx.payouts.transfers.models.transfers.insertMany([refused, unknown])
     await ctx.payouts.models.payouts.updateOne({ _id: held._id }, { $set: { held_by: unknown._id } })
     expect((await findingsOf(coinFindings)).get('payout_due')).toBeUndefined()
     const found = await findingsOf(coinFindings, later(HOUR_MS + 10 * SECOND_MS))

@@ -3,6 +3,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { sweepNano } from '../support/nano-jobs.ts'
 import { FULL } from '../support/full.ts'
 import { runVerb } from '../support/run-verb.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
@@ -14,7 +15,6 @@ import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
 import { createNanoKeys } from '../../shared/money/coins/nano/nano-keys.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { KEY_LEASES, LeaseLost, type KeyHost } from '../../shared/platform/lease-store.ts'
 import { guardTransactions, keyOf, serveWithKey } from '../../workers/keyed-queues.ts'
 import { openLedger, openWorkerContext, verifyWholeLedger, type SignerContext } from '../support/ledger.ts'
@@ -112,12 +112,14 @@ describe('of two hosts with one seed', () => {
       await whenIs(venue.ctx, second, 'waiting')
       const before = await venue.owe(XNO, strangerAddress())
       await whenPaid(before._id)
-      const highest = await venue.ctx.coins.highestIndex('xno')
+      const highest = await venue.ctx.coins.addresses.highestIndex('xno')
       // Several rounds of both.
       for (let round = 0; round < 3; round++) await whenPaid((await venue.owe(XNO, strangerAddress()))._id)
       // On a machine that is held up for seconds the lease may change hands: each time addresses are left out once, and said once.
       const losses = countOf(first, 'no more') + countOf(second, 'no more')
-      expect(await venue.ctx.coins.highestIndex('xno')).toBeLessThanOrEqual(highest + losses * 1_000)
+      expect(await venue.ctx.coins.addresses.highestIndex('xno')).toBeLessThanOrEqual(
+        highest + losses * 1_000,
+      )
       expect(countOf(second, 'this one waits, and takes over')).toBe(1 + countOf(second, 'no more'))
       expect((await operator('status', '--wait', '20')).answer['keys']).toContainEqual(
         expect.objectContaining({ key: 'xno wallet', state: 'waiting' }),

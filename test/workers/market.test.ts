@@ -5,14 +5,10 @@ import { actOnDeadline } from '../../shared/market/order-deadlines.ts'
 import { DEADLINE_SLACK_MS, OUTAGE_GAP_MS } from '../../shared/market/market-terms.ts'
 import { Overtaken } from '../../shared/platform/database.ts'
 import { newId } from '../../shared/platform/ids.ts'
-import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
-import {
-  holdPayouts,
-  markPaidByHand,
-  oweAgain,
-  storeOrDrop,
-  storeTransfers,
-} from '../../shared/money/payout-service.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
+import type { TransferRecord } from '../../shared/money/transfer.ts'
+import { holdPayouts, markPaidByHand, oweAgain } from '../../shared/money/payout-service.ts'
+import { storeOrDrop, storeTransfers } from '../../shared/money/transfer-service.ts'
 import { readSendable } from '../../shared/money/due-payouts.ts'
 import { moveTransfer, recordPayment } from '../support/told-chain.ts'
 import { sweep } from '../../workers/jobs/sweep.ts'
@@ -535,9 +531,9 @@ describe('a payout', () => {
     const [one, other] = [await released(), await released()]
     const first = transfer(await payoutsOf(one))
     const second = { ...transfer(await payoutsOf(other)), previous: first.previous ?? '' }
-    expect([await storeOrDrop(ctx, [first]), await storeOrDrop(ctx, [second])]).toEqual([true, false])
+    expect([await storeOrDrop(ctx, [first]), await storeOrDrop(ctx, [second])]).toEqual(['stored', 'dropped'])
     expect(await payoutsOf(other)).toMatchObject([{ state: 'owed' }])
-    expect(await ctx.payouts.findTransfer(second._id)).toBeUndefined()
+    expect(await ctx.payouts.transfers.find(second._id)).toBeUndefined()
     await moveTransfer(ctx, first, 'taken')
     await moveTransfer(ctx, first, 'confirmed')
   })
@@ -549,11 +545,11 @@ describe('a payout', () => {
     if (listed === undefined) throw new Error('the order owes nothing')
     const stored = await collection.findOneAndDelete({ _id: listed._id as never })
     const early = transfer([listed])
-    expect(await storeOrDrop(ctx, [early], [listed])).toBe(false)
-    expect(await ctx.payouts.findTransfer(early._id)).toBeUndefined()
+    expect(await storeOrDrop(ctx, [early], [listed])).toBe('dropped')
+    expect(await ctx.payouts.transfers.find(early._id)).toBeUndefined()
     await collection.insertOne(stored as never)
     const later = transfer([listed])
-    expect(await storeOrDrop(ctx, [later], [listed])).toBe(true)
+    expect(await storeOrDrop(ctx, [later], [listed])).toBe('stored')
     await moveTransfer(ctx, later, 'taken')
     await moveTransfer(ctx, later, 'confirmed')
     await checkMarket(ctx)
@@ -562,7 +558,7 @@ describe('a payout', () => {
   it('by hand is refused while it is frozen or under way', async () => {
     const order = await released()
     const [payout] = await payoutsOf(order)
-    const paymentTx = (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
+    const paymentTx = (await market.ctx.invoices.arrivals.listPayments(order.invoiceId))[0]?.tx ?? ''
     await market.lose(paymentTx)
     expect(await markPaidByHand(market.ctx, payout?._id ?? '', newTx())).toBe(false)
     await expect(storeTransfers(market.ctx, [transfer([...(await payoutsOf(order))])])).rejects.toThrow(
@@ -580,7 +576,7 @@ describe('a payout', () => {
     const order = await released()
     const sent = transfer(await payoutsOf(order))
     await storeTransfers(market.ctx, [sent])
-    await market.lose((await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? '')
+    await market.lose((await market.ctx.invoices.arrivals.listPayments(order.invoiceId))[0]?.tx ?? '')
     expect(await sumsOf(order)).toEqual({ 'seller signed': percent(order, 80) })
     await moveTransfer(market.ctx, sent, 'replaced')
     expect(await sumsOf(order)).toEqual({ 'seller frozen owed': percent(order, 80) })
@@ -593,7 +589,7 @@ describe('a payout', () => {
       const order = await released()
       const [payout] = await payoutsOf(order)
       const id = payout?._id ?? ''
-      const paymentTx = (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
+      const paymentTx = (await market.ctx.invoices.arrivals.listPayments(order.invoiceId))[0]?.tx ?? ''
       expect(await holdPayouts(market.ctx, [id], 'test')).toEqual([id])
       const { payouts } = market.ctx
       let tries = 0
@@ -617,7 +613,7 @@ describe('a payout', () => {
       const sent = transfer(await payoutsOf(order))
       await storeTransfers(market.ctx, [sent])
       await moveTransfer(market.ctx, sent, 'taken')
-      await market.lose((await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? '')
+      await market.lose((await market.ctx.invoices.arrivals.listPayments(order.invoiceId))[0]?.tx ?? '')
       const { ctx, tries } = beforeFirstChange(() => moveTransfer(market.ctx, sent, 'confirmed'))
       await decideDispute(ctx, order.id, 'release')
       expect(tries()).toBeGreaterThan(1)
@@ -633,7 +629,7 @@ describe('a payout', () => {
     const order = await released()
     const [payout] = await payoutsOf(order)
     const id = payout?._id ?? ''
-    const paymentTx = (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
+    const paymentTx = (await market.ctx.invoices.arrivals.listPayments(order.invoiceId))[0]?.tx ?? ''
     // It was sendable when the walk over them found it.
     await market.lose(paymentTx)
     expect(await holdPayouts(market.ctx, [id], 'test')).toEqual([])
@@ -656,7 +652,7 @@ describe('the operator decides', () => {
     return order
   }
   const firstTx = async (order: PlacedOrder) =>
-    (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
+    (await market.ctx.invoices.arrivals.listPayments(order.invoiceId))[0]?.tx ?? ''
 
   // holds: limits.disputes, rules.market.steps.dispute_refunded, rules.market.steps.dispute_released
   it('a dispute for the seller or for the buyer, once, and in no other state', async () => {

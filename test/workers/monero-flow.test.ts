@@ -80,7 +80,7 @@ describe('an invoice in Monero', () => {
     await venue.regtest.flushTxpool()
     const isMissed = async () => {
       await venue.nextRound()
-      return (await venue.ctx.invoices.listPayments(invoice.id))[0]?.missing_since
+      return (await venue.ctx.invoices.arrivals.listPayments(invoice.id))[0]?.missing_since
     }
     await waitFor('a round that misses it', isMissed, { limitMs: PATIENCE_MS })
     await venue.generate(4)
@@ -225,7 +225,7 @@ describe('a payout in Monero', () => {
       await venue.generate(UNLOCK_BLOCKS)
       await reconcileMonero(venue.ctx)
       expect([(await coin())?.halted, await stateOf(owed)]).toEqual([undefined, 'owed'])
-      expect((await venue.ctx.payouts.findTransfer(before._id))?.state).toBe('replaced')
+      expect((await venue.ctx.payouts.transfers.find(before._id))?.state).toBe('replaced')
       await send()
       await confirm()
       expect(await payee.arrived(address)).toEqual([XMR / 25n])
@@ -285,7 +285,7 @@ describe('a chain that turns back', () => {
    * it. @returns what puts it back
    */
   async function reorganise({ id }: Invoiced): Promise<() => Promise<void>> {
-    const [payment] = await venue.ctx.invoices.listPayments(id)
+    const [payment] = await venue.ctx.invoices.arrivals.listPayments(id)
     const blocks = (await venue.regtest.height()) - (payment?.height as number)
     await venue.regtest.popBlocks(blocks)
     const putBack = await venue.regtest.withhold(payment?.tx as string)
@@ -310,7 +310,7 @@ describe('a chain that turns back', () => {
       await venue.mine(1)
       const { payments } = await venue.until(invoice, 'its block', ({ confirmations }) => confirmations === 1)
       expect(payments).toMatchObject([{ state: 'seen' }])
-      const before = await venue.ctx.invoices.listPayments(invoice.id)
+      const before = await venue.ctx.invoices.arrivals.listPayments(invoice.id)
       const putBack = await reorganise(invoice)
       await venue.nextRound()
       // Nowhere to be found, and not given up yet.
@@ -323,7 +323,7 @@ describe('a chain that turns back', () => {
         credited_days: 1,
         payments: [{ tx_hash: tx }],
       })
-      const [after] = await venue.ctx.invoices.listPayments(invoice.id)
+      const [after] = await venue.ctx.invoices.arrivals.listPayments(invoice.id)
       expect(after?._id).toBe(before[0]?._id)
       expect(after?.height).toBeGreaterThan(before[0]?.height as number)
     },
@@ -358,7 +358,8 @@ describe('a chain that turns back', () => {
       const invoice = await venue.invoice(1)
       await venue.pay(invoice, DAY_PICO)
       const { pass_until: passUntil } = await venue.mineUntil(invoice, 'its settlement', isSettled)
-      const reversedAt = async () => (await venue.ctx.invoices.listPayments(invoice.id))[0]?.reversed_at
+      const reversedAt = async () =>
+        (await venue.ctx.invoices.arrivals.listPayments(invoice.id))[0]?.reversed_at
       const putBack = await reorganise(invoice)
       await venue.nextRound()
       expect(await reversedAt()).toBeUndefined()
@@ -386,12 +387,12 @@ describe('a chain that turns back', () => {
     const invoice = await venue.invoice(1)
     await venue.pay(invoice, DAY_PICO)
     await venue.mineUntil(invoice, 'its settlement', isSettled)
-    const [before] = await venue.ctx.invoices.listPayments(invoice.id)
+    const [before] = await venue.ctx.invoices.arrivals.listPayments(invoice.id)
     const putBack = await reorganise(invoice)
     await putBack()
     await venue.mine(5)
     await mineLast()
-    const [after] = await venue.ctx.invoices.listPayments(invoice.id)
+    const [after] = await venue.ctx.invoices.arrivals.listPayments(invoice.id)
     expect(after?.height).toBeGreaterThan(before?.height as number)
     expect(after?.reversed_at).toBeUndefined()
     expect(venue.service.logged()).not.toContain(

@@ -81,7 +81,9 @@ async function readHeld(): Promise<bigint> {
   const treasury = (await ctx.coins.findCoin('xno'))?.treasury_address ?? ''
   const addresses = [
     treasury,
-    ...(await ctx.coins.models.addresses.find({ coin: 'xno' }).lean()).map(({ address }) => address),
+    ...(await ctx.coins.addresses.models.addresses.find({ coin: 'xno' }).lean()).map(
+      ({ address }) => address,
+    ),
   ]
   const waiting = [...(await rpc.receivable(addresses, dustThreshold('xno'))).values()].flat()
   const accounts = await Promise.all(
@@ -227,14 +229,15 @@ describe('Nano, from an invoice to a settled pass and into the treasury', () => 
     )
     await waitFor(
       'the records of it',
-      async () => ((await service.ctx.invoices.listUnswept('xno', '', 1)).length === 0 ? true : undefined),
+      async () =>
+        (await service.ctx.invoices.arrivals.listUnswept('xno', '', 1)).length === 0 ? true : undefined,
       LIMIT,
     )
     expect(await checkMoney(service.ctx)).toEqual(
       FULL ? { invoices: 4, payments: 6, settled: 6 } : { invoices: 1, payments: 1, settled: 1 },
     )
     const underWay = () =>
-      service.ctx.payouts.models.transfers.countDocuments({ state: { $ne: 'confirmed' } })
+      service.ctx.payouts.transfers.models.transfers.countDocuments({ state: { $ne: 'confirmed' } })
     await waitFor(
       'the transfers to be confirmed',
       async () => ((await underWay()) === 0 ? true : undefined),

@@ -1,12 +1,11 @@
 import fs from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { isCoinReady } from '../../shared/money/invoice-service.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { setRate } from '../support/coins.ts'
 import { DAY_RAW, strangerAddress, useNanoVenue, XNO, type NanoVenue } from '../support/nano-venue.ts'
-import { fillNanoPool, sendNano, watchNano } from '../support/nano-jobs.ts'
+import { fillNanoPool, sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { FULL } from '../support/full.ts'
 
@@ -97,7 +96,7 @@ describe('a node of the live network that', () => {
       expect((await venue.read(invoice)).lapsed).toBe(false)
       for (const { address, amount_raw: raw } of [invoice, orders]) venue.pay({ address }, BigInt(raw))
       await round()
-      expect(await venue.ctx.invoices.listPayments(invoice._id)).toMatchObject([{ late: false }])
+      expect(await venue.ctx.invoices.arrivals.listPayments(invoice._id)).toMatchObject([{ late: false }])
       expect((await venue.read(invoice)).credited_days).toBe(1)
       expect((await venue.ctx.orders.find(order._id))?.status).toBe('paid')
       const unpaid = await venue.invoice(1)
@@ -127,7 +126,7 @@ describe('a node of the live network that', () => {
     expect([(await coin()).reachable, (await venue.read(paid)).lapsed]).toEqual([true, false])
     venue.pay(paid, DAY_RAW)
     await round()
-    expect(await venue.ctx.invoices.listPayments(paid._id)).toMatchObject([{ late: false }])
+    expect(await venue.ctx.invoices.arrivals.listPayments(paid._id)).toMatchObject([{ late: false }])
     expect((await venue.read(paid)).credited_days).toBe(1)
   })
 
@@ -216,7 +215,7 @@ describe('work', () => {
     await sendNano(ctx)
     await sweeping
     const frontier = JSON.parse(
-      (await venue.ctx.payouts.models.transfers.findOne({ kind: 'payout' }).lean())?.signed ?? '{}',
+      (await venue.ctx.payouts.transfers.models.transfers.findOne({ kind: 'payout' }).lean())?.signed ?? '{}',
     ) as {
       previous: string
     }
@@ -238,7 +237,7 @@ describe('a payment that is sent in time and confirmed late', () => {
     venue.node.confirm(hash)
     for (let count = 0; count < 2; count++) await round()
     expect((await venue.read(invoice)).credited_days).toBe(1)
-    const [payment] = await venue.ctx.invoices.listPayments(invoice._id)
+    const [payment] = await venue.ctx.invoices.arrivals.listPayments(invoice._id)
     expect(payment).toMatchObject({ state: 'settled', late: false })
   })
 
@@ -266,7 +265,7 @@ describe('a payment that is sent in time and confirmed late', () => {
     await round()
     expect([
       (await venue.read(invoice)).lapsed,
-      (await venue.ctx.invoices.listPayments(invoice._id))[0]?.state,
+      (await venue.ctx.invoices.arrivals.listPayments(invoice._id))[0]?.state,
     ]).toEqual([true, 'gone'])
   })
 })

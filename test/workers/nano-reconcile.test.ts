@@ -13,37 +13,37 @@ import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
 import { requestPassInvoice } from '../../shared/passes/pass-purchase.ts'
 import { checkInvoice } from '../../shared/money/invoice-service.ts'
-import { viewCheckedInvoice, viewInvoice } from '../../shared/money/invoice.ts'
-import { giveUnassigned } from '../../shared/money/arrivals.ts'
-import { undoPayment } from '../../shared/money/settlement.ts'
+import { viewCheckedInvoice, viewInvoice } from '../../shared/money/invoice-views.ts'
+import { giveUnassigned } from '../../shared/money/unassigned-money.ts'
+import { undoPayment } from '../../shared/money/payment-undo.ts'
 import { markPaidByHand, oweAgain } from '../../shared/money/payout-service.ts'
-import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
+import type { TransferRecord } from '../../shared/money/transfer.ts'
 import { findObjections } from '../../shared/operation/promote.ts'
 import type { CoinDriver } from '../../shared/money/driver.ts'
 import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
 import { reconcileCoin } from '../../shared/money/reconcile.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { startPool } from '../../workers/pool.ts'
 import { setRate } from '../support/coins.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import {
-  canRunPythonVerifier,
   NODE_VERIFIER,
   PYTHON_VERIFIER,
+  canRunPythonVerifier,
   reportToKnower,
 } from '../support/run-verifier.ts'
 import { listPending } from '../support/stored.ts'
 import {
   DAY_RAW,
+  XNO,
   nanoChain,
   openNanoVenue,
   signAndPublish,
   strangerAddress,
-  XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
-import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
+import { fillNanoPool, reconcileNano, sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'
 import { withSigning } from '../support/signing.ts'
 
 let venue: NanoVenue
@@ -64,7 +64,8 @@ afterAll(async () => {
   fs.rmSync(seals, { recursive: true })
 })
 
-const transfers = () => venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
+const transfers = () =>
+  venue.ctx.payouts.transfers.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
 const halted = async () => (await venue.ctx.coins.findCoin('xno'))?.halted
 const state = async ({ _id }: PayoutRecord) => (await venue.payout(_id)).state
 const arrived = (address: string) => venue.holds(address).receivableRaw
@@ -124,7 +125,7 @@ describe('a database restored to before a payout', () => {
     })
     const [send] = (await last()).sends
     expect(await markPaidByHand(venue.ctx, owed._id, send?.tx ?? '')).toBe(true)
-    await venue.ctx.payouts.setExplained('xno', send?.tx ?? '')
+    await venue.ctx.payouts.transfers.setExplained('xno', send?.tx ?? '')
     const next = await venue.owe(XNO, payee)
     await work()
     expect([arrived(payee), await state(owed), await state(next)]).toEqual([2n * XNO, 'manual', 'confirmed'])
@@ -149,7 +150,7 @@ describe('a database restored to before a payout', () => {
       expect(await oweAgain(venue.ctx, again._id)).toBe(true)
       await work()
       expect([arrived(payee), await state(again)]).toEqual([XNO, 'held'])
-      await venue.ctx.payouts.setExplained('xno', (await last()).sends[0]?.tx ?? '')
+      await venue.ctx.payouts.transfers.setExplained('xno', (await last()).sends[0]?.tx ?? '')
       expect(await oweAgain(venue.ctx, again._id)).toBe(true)
       await work()
       expect([arrived(payee), await state(again)]).toEqual([2n * XNO, 'confirmed'])
@@ -234,7 +235,7 @@ describe('a database restored to before payments', () => {
     expect(await last()).toMatchObject({ payments: 2, sends: [], stray: [], held_payout_ids: [] })
     await work()
     await checkMoney(venue.ctx)
-    expect(await venue.ctx.invoices.listUnswept('xno', '', 10)).toEqual([])
+    expect(await venue.ctx.invoices.arrivals.listUnswept('xno', '', 10)).toEqual([])
     expect(venue.holds(venue.wallet.treasury.address)).toEqual({
       balanceRaw: 4n * DAY_RAW,
       receivableRaw: 0n,
@@ -294,7 +295,7 @@ describe('a database restored to before payments', () => {
       expect(await unassigned()).toBe((before ?? 0n) - DAY_RAW)
       await work()
       expect((await venue.read(instead)).credited_days).toBe(1)
-      expect(await venue.ctx.invoices.listUnswept('xno', '', 10)).toEqual([])
+      expect(await venue.ctx.invoices.arrivals.listUnswept('xno', '', 10)).toEqual([])
       const fresh = await venue.invoice(1)
       expect(forgotten.map(({ address }) => address)).not.toContain(fresh.address)
       expect(fresh.address_index).toBeGreaterThan(200)
@@ -324,7 +325,7 @@ describe('money that comes to a forgotten invoice after the reconciliation', () 
     expect(venue.logged()).toContain('no invoice on record has')
     venue.advance(48 * 3_600_000)
     await work()
-    expect(await venue.ctx.coins.listForgottenDue('xno', Number.MAX_SAFE_INTEGER, 10)).toEqual([])
+    expect(await venue.ctx.coins.addresses.listForgottenDue('xno', Number.MAX_SAFE_INTEGER, 10)).toEqual([])
   })
 })
 
@@ -403,10 +404,10 @@ describe('a reconciliation', () => {
     await run()
     await fillNanoPool(venue.ctx)
     const invoice = await venue.invoice(1)
-    const free = await venue.ctx.coins.countFree('xno')
+    const free = await venue.ctx.coins.addresses.countFree('xno')
     await run()
     expect([(await last())._id, await halted()]).toEqual([id, undefined])
-    expect(await venue.ctx.coins.countFree('xno')).toEqual(free)
+    expect(await venue.ctx.coins.addresses.countFree('xno')).toEqual(free)
     expect(await venue.ctx.journal.reconciliations.models.reconciliations.countDocuments()).toBe(1)
     expect(invoice.address).not.toBe((await venue.invoice(1)).address)
   })
@@ -504,7 +505,9 @@ describe('another seed', () => {
     return venue.wallet
   }
   const addressesOf = async (state: 'free' | 'retired') =>
-    (await venue.ctx.coins.models.addresses.find({ coin: 'xno', state }).lean()).map(({ address }) => address)
+    (await venue.ctx.coins.addresses.models.addresses.find({ coin: 'xno', state }).lean()).map(
+      ({ address }) => address,
+    )
 
   it.runIf(FULL).each([
     ['in its place', 'received'],
@@ -610,11 +613,15 @@ describe('another seed', () => {
       expect(invoice.address).toBe(venue.wallet.keys.deriveAccount(invoice.address_index).address)
       venue.pay(old, DAY_RAW)
       await watchNano(venue.ctx)
-      expect(await venue.ctx.invoices.listPayments(old._id)).toMatchObject([{ state: 'seen', late: true }])
+      expect(await venue.ctx.invoices.arrivals.listPayments(old._id)).toMatchObject([
+        { state: 'seen', late: true },
+      ])
       expect((await venue.read(order)).foreign).toBe(true)
       venue.advance(2 * 3_600_000)
       await work()
-      expect(await venue.ctx.invoices.listPayments(old._id)).toMatchObject([{ state: 'settled', late: true }])
+      expect(await venue.ctx.invoices.arrivals.listPayments(old._id)).toMatchObject([
+        { state: 'settled', late: true },
+      ])
     },
   )
 
@@ -696,12 +703,12 @@ describe('the operator', () => {
         exitCode: 0,
         answer: { dry_run: true },
       })
-      expect(await venue.ctx.payouts.listUnexplained('xno')).toHaveLength(1)
+      expect(await venue.ctx.payouts.transfers.listUnexplained('xno')).toHaveLength(1)
       expect(await operator('reconcile', 'xno', '--explained', tx)).toMatchObject({
         exitCode: 0,
         answer: { explained: true, ledger_entry: 'reconcile' },
       })
-      const [{ _id: transferId } = { _id: '' }] = await venue.ctx.payouts.listTransfersByTx('xno', [tx])
+      const [{ _id: transferId } = { _id: '' }] = await venue.ctx.payouts.transfers.listByTx('xno', [tx])
       const { _id: reconciliationId } = await last()
       const entries = await listPending(venue.ctx.database.connection, 'reconciliations', reconciliationId)
       expect(entries.map(({ kind }) => kind)).toEqual(['reconcile', 'reconcile'])

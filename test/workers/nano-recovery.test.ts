@@ -1,8 +1,9 @@
 import fs from 'node:fs'
 import { describe, expect, it, vi } from 'vitest'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
-import { markPaidByHand, moveTransfer, replaceTransfer } from '../../shared/money/payout-service.ts'
-import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
+import { markPaidByHand } from '../../shared/money/payout-service.ts'
+import { moveTransfer, replaceTransfer } from '../../shared/money/transfer-service.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
+import type { TransferRecord } from '../../shared/money/transfer.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
 import { setRate } from '../support/coins.ts'
 import { FULL, sampled } from '../support/full.ts'
@@ -11,20 +12,21 @@ import { emptyCollections } from '../support/servers.ts'
 import { checkMoney } from '../support/money.ts'
 import {
   DAY_RAW,
+  XNO,
   openNanoVenue,
   raiseVersion,
   signAndPublish,
   strangerAddress,
   useNanoVenue,
-  XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
-import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
+import { fillNanoPool, reconcileNano, sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'
 
 let venue: NanoVenue
 useNanoVenue((opened) => (venue = opened))
 
-const transfers = () => venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
+const transfers = () =>
+  venue.ctx.payouts.transfers.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
 const transferOf = async ({ _id }: PayoutRecord) =>
   (await transfers()).find(({ payout_ids: ids }) => ids.includes(_id)) as TransferRecord
 const halted = async () => (await venue.ctx.coins.findCoin('xno'))?.halted?.reason
@@ -296,7 +298,7 @@ describe('the recovery rule', () => {
         for (let round = 0; round < 2; round++) await sweepNano(venue.ctx)
         const [receive, sweep, ...others] = (await transfers()) as [TransferRecord, TransferRecord]
         expect([sweep.kind, sweep.state, others]).toEqual(['sweep', 'confirmed', []])
-        expect(await venue.ctx.invoices.sumUnswept('xno')).toBe(0n)
+        expect(await venue.ctx.invoices.arrivals.sumUnswept('xno')).toBe(0n)
         venue.node.rollback(hashOf(sweep))
         tellTheTruth()
         venue.node.confirm(hashOf(receive))
@@ -376,7 +378,7 @@ describe('the recovery rule', () => {
         [rival, 'replaced'],
       ])
       const later = await venue.owe(XNO, payee)
-      await venue.ctx.payouts.setExplained('xno', rival)
+      await venue.ctx.payouts.transfers.setExplained('xno', rival)
       await work()
       expect([await states(later), arrived(payee), await halted()]).toEqual([
         ['confirmed'],
@@ -485,7 +487,10 @@ describe('a payout', () => {
 
   it.runIf(FULL)('in a transfer that is replaced and keeps it is told as a contradiction', async () => {
     const { owed, transfer } = await signOne()
-    await venue.ctx.payouts.models.transfers.updateOne({ _id: transfer._id }, { $set: { state: 'replaced' } })
+    await venue.ctx.payouts.transfers.models.transfers.updateOne(
+      { _id: transfer._id },
+      { $set: { state: 'replaced' } },
+    )
     await expect(venue.ctx.payouts.find(owed._id)).rejects.toThrow('carries it no more')
   })
 })
@@ -504,7 +509,7 @@ describe('a send that the operator has made with the seed elsewhere', () => {
       ['manual', 'confirmed'],
       XNO,
     ])
-    expect(await venue.ctx.payouts.listUnexplained('xno')).toEqual([])
+    expect(await venue.ctx.payouts.transfers.listUnexplained('xno')).toEqual([])
   })
 
   it.each(
@@ -591,7 +596,7 @@ describe('addresses', () => {
     const far = venue.wallet.keys.deriveAccount(900)
     venue.pay(far, XNO)
     fs.rmSync(indexFile())
-    await venue.ctx.coins.models.addresses.deleteMany({})
+    await venue.ctx.coins.addresses.models.addresses.deleteMany({})
     venue.setPatience()
     await fillNanoPool(venue.ctx)
     expect((await venue.invoice(1)).address_index).toBeGreaterThan(900)

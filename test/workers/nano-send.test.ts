@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { runVerb } from '../support/run-verb.ts'
 import { newId } from '../../shared/platform/ids.ts'
-import { markPaidByHand, moveTransfer } from '../../shared/money/payout-service.ts'
-import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
+import { markPaidByHand } from '../../shared/money/payout-service.ts'
+import { moveTransfer } from '../../shared/money/transfer-service.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
+import type { TransferRecord } from '../../shared/money/transfer.ts'
 import type { NanoContext } from '../../shared/money/coins/nano/nano-gateway.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
-import { signAndPublish, strangerAddress, useNanoVenue, XNO, type NanoVenue } from '../support/nano-venue.ts'
-import { sendNano, watchNano } from '../support/nano-jobs.ts'
+import { XNO, signAndPublish, strangerAddress, useNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
+import { sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { FULL, sampled } from '../support/full.ts'
 
@@ -14,7 +15,10 @@ let venue: NanoVenue
 useNanoVenue((opened) => (venue = opened))
 
 const transfers = () =>
-  venue.ctx.payouts.models.transfers.find({ kind: 'payout' }).sort({ _id: 1 }).lean<TransferRecord[]>()
+  venue.ctx.payouts.transfers.models.transfers
+    .find({ kind: 'payout' })
+    .sort({ _id: 1 })
+    .lean<TransferRecord[]>()
 const states = async (...payouts: PayoutRecord[]) =>
   Promise.all(payouts.map(async ({ _id }) => (await venue.payout(_id)).state))
 const coin = () => venue.ctx.coins.findCoin('xno')
@@ -94,7 +98,9 @@ describe('payouts', () => {
         lines
           .filter((line) => line[field] === id || (Array.isArray(line[field]) && line[field].includes(id)))
           .map(({ money, kind, state, step }) => [money, kind, state, step].filter(Boolean).join(' '))
-      const [payment] = await venue.ctx.invoices.models.payments.find({ invoice_id: invoice._id }).lean()
+      const [payment] = await venue.ctx.invoices.arrivals.models.payments
+        .find({ invoice_id: invoice._id })
+        .lean()
       expect(about('invoice_id', invoice._id)).toEqual(
         expect.arrayContaining(['invoice', 'payment seen', `payment ${payment?._id}/payment`]),
       )
@@ -124,7 +130,10 @@ describe('payouts', () => {
     for (let count = 0; count < 3; count++) venue.pay(venue.wallet.treasury, XNO)
     await sweepNano(venue.ctx)
     expect(await states(owed)).toEqual(['confirmed'])
-    const all = await venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
+    const all = await venue.ctx.payouts.transfers.models.transfers
+      .find({})
+      .sort({ _id: 1 })
+      .lean<TransferRecord[]>()
     expect(all.map(({ kind }) => kind)).toEqual(['receive', 'payout', 'receive', 'receive', 'receive'])
   })
 

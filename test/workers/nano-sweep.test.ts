@@ -1,20 +1,19 @@
 import { describe, expect, it, vi } from 'vitest'
-import type { TransferRecord } from '../../shared/money/payout.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
-import { recordPayment } from '../../shared/money/settlement.ts'
+import type { TransferRecord } from '../../shared/money/transfer.ts'
+import { recordPayment } from '../../shared/money/record-arrival.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
 import { FULL, sampled } from '../support/full.ts'
 import {
   DAY_RAW,
+  XNO,
   openNanoVenue,
   raiseVersion,
   signAndPublish,
   strangerAddress,
   useNanoVenue,
-  XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
-import { watchNano } from '../support/nano-jobs.ts'
+import { sweepNano, watchNano } from '../support/nano-jobs.ts'
 
 const LIMIT = { timeout: 60_000 }
 
@@ -22,8 +21,8 @@ let venue: NanoVenue
 useNanoVenue((opened) => (venue = opened))
 
 const transfers = (): Promise<TransferRecord[]> =>
-  venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
-const unswept = () => venue.ctx.invoices.listUnswept('xno', '', 100)
+  venue.ctx.payouts.transfers.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
+const unswept = () => venue.ctx.invoices.arrivals.listUnswept('xno', '', 100)
 const halted = async () => (await venue.ctx.coins.findCoin('xno'))?.halted
 const treasury = () => venue.holds(venue.wallet.treasury.address)
 const paid = async (amountRaw: bigint = DAY_RAW) => {
@@ -96,11 +95,15 @@ describe('sweeping', () => {
       })
       let asked = 0
       const { payouts } = venue.ctx
-      const findSuccessor: typeof payouts.findSuccessor = (...place) => {
+      const { transfers: store } = payouts
+      const findSuccessor: typeof store.findSuccessor = (...place) => {
         asked++
-        return payouts.findSuccessor(...place)
+        return store.findSuccessor(...place)
       }
-      await sweepNano({ ...venue.ctx, payouts: { ...payouts, findSuccessor } })
+      await sweepNano({
+        ...venue.ctx,
+        payouts: { ...payouts, transfers: { ...store, findSuccessor } },
+      })
       expect(asked).toBeLessThan(12)
       venue.node.lie(null)
       await sweepNano(venue.ctx)
@@ -138,7 +141,7 @@ describe('sweeping', () => {
     await paid()
     await sweepNano(venue.ctx)
     await watchNano(venue.ctx)
-    expect(await venue.ctx.invoices.models.payments.countDocuments()).toBe(1)
+    expect(await venue.ctx.invoices.arrivals.models.payments.countDocuments()).toBe(1)
   })
 
   it('takes in what the operator sends to the treasury, and no dust', async () => {
@@ -203,7 +206,9 @@ describe('sweeping', () => {
       await sweepNano(venue.ctx)
       expect(treasury().balanceRaw).toBe(2n * DAY_RAW)
       expect((await transfers()).map(({ kind }) => kind)).toEqual(['receive', 'receive', 'sweep', 'receive'])
-      expect(await venue.ctx.invoices.listUnsweptAt('xno', invoice.address_index, '', 200)).toHaveLength(101)
+      expect(
+        await venue.ctx.invoices.arrivals.listUnsweptAt('xno', invoice.address_index, '', 200),
+      ).toHaveLength(101)
     },
   )
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import type { PaymentRecord } from '../../shared/money/invoice.ts'
+import type { PaymentRecord } from '../../shared/money/arrival.ts'
 import { checkInvoice } from '../../shared/money/invoice-service.ts'
 import { encodeNanoAddress } from '../../shared/crypto/nano-address.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, unixSeconds } from '../../shared/platform/time.ts'
@@ -9,7 +9,7 @@ import { createNanoHints, startNanoListener } from '../../workers/nano-listener.
 import { setRate } from '../support/coins.ts'
 import { checkMoney } from '../support/money.ts'
 import type { RpcExchange } from '../../devnet/nano-node/nano-node.ts'
-import { DAY_RAW, signAndPublish, useNanoVenue, XNO, type NanoVenue } from '../support/nano-venue.ts'
+import { DAY_RAW, XNO, signAndPublish, useNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
 import { checkNanoInvoice, fillNanoPool, watchNano } from '../support/nano-jobs.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { FULL, sampled } from '../support/full.ts'
@@ -19,7 +19,7 @@ let venue: NanoVenue
 useNanoVenue((opened) => (venue = opened))
 
 const payments = (): Promise<PaymentRecord[]> =>
-  venue.ctx.invoices.models.payments.find({}).sort({ _id: 1 }).lean<PaymentRecord[]>()
+  venue.ctx.invoices.arrivals.models.payments.find({}).sort({ _id: 1 }).lean<PaymentRecord[]>()
 const coin = async () => {
   const record = await venue.ctx.coins.findCoin('xno')
   if (record === undefined) throw new Error('nothing is known of xno')
@@ -163,8 +163,11 @@ describe('a round over the open addresses', () => {
       venue.advance(HOUR_MS)
       await setRate(venue.ctx, 'xno', '1')
       const { ctx } = venue
-      const insertArrival = () => Promise.reject(new Error('not now'))
-      await watchNano({ ...ctx, invoices: { ...ctx.invoices, insertArrival } })
+      const insert = () => Promise.reject(new Error('not now'))
+      await watchNano({
+        ...ctx,
+        invoices: { ...ctx.invoices, arrivals: { ...ctx.invoices.arrivals, insert } },
+      })
       expect(await payments()).toEqual([])
       await watchNano(ctx)
       expect(await payments()).toHaveLength(1)
@@ -249,7 +252,7 @@ async function payTwoOfThousands() {
     address_index: 10_000 + place,
   }))
   await venue.ctx.invoices.models.invoices.insertMany(unpaid, { lean: true })
-  await venue.ctx.coins.addAddresses(
+  await venue.ctx.coins.addresses.add(
     unpaid.map(({ address, address_index: index }) => ({
       _id: `xno:${index}`,
       coin: 'xno',
@@ -586,12 +589,16 @@ describe('the pool', () => {
     )
     expect(first.address_index).toBeGreaterThan(0)
     expect(
-      (await venue.ctx.coins.models.addresses.findOne({ coin: 'xno', index: 0 }).lean()) ?? undefined,
+      (await venue.ctx.coins.addresses.models.addresses.findOne({ coin: 'xno', index: 0 }).lean()) ??
+        undefined,
     ).toBeUndefined()
-    await venue.ctx.coins.models.addresses.updateMany({ state: 'free' }, { $set: { state: 'taken' } })
+    await venue.ctx.coins.addresses.models.addresses.updateMany(
+      { state: 'free' },
+      { $set: { state: 'taken' } },
+    )
     await signAndPublish(venue, 0, { receive: venue.pay(venue.wallet.treasury, XNO), amountRaw: XNO })
     await fillNanoPool(venue.ctx)
-    expect((await venue.ctx.coins.countFree('xno')).size).toBe(0)
+    expect((await venue.ctx.coins.addresses.countFree('xno')).size).toBe(0)
     expect((await coin()).halted?.reason).toContain('which the database does not know')
     await expect(venue.invoice(1)).rejects.toMatchObject({ code: 'currency_not_configured' })
   })

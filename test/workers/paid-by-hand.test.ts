@@ -1,12 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { PayoutRecord } from '../../shared/money/payout.ts'
 import { hashNanoBlock } from '../../shared/money/coins/nano/nano-blocks.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { startPool } from '../../workers/pool.ts'
 import { newTx } from '../support/coins.ts'
 import { signAndPublish, strangerAddress, useNanoVenue, XNO } from '../support/nano-venue.ts'
 import type { NanoVenue } from '../support/nano-venue.ts'
-import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
+import { fillNanoPool, reconcileNano, sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'
 import { runVerb } from '../support/run-verb.ts'
 import { FULL, sampled } from '../support/full.ts'
 import { withSigning } from '../support/signing.ts'
@@ -161,7 +160,7 @@ describe('payout-paid', () => {
     await work()
     expect((await halted())?.reason).toContain(block.toUpperCase())
     await reconcileNano(venue.ctx)
-    expect(await venue.ctx.payouts.listUnexplained('xno')).toMatchObject([
+    expect(await venue.ctx.payouts.transfers.listUnexplained('xno')).toMatchObject([
       { tx: block, unexplained_to: [stranger] },
     ])
     expect(await operator('payout-paid', '--undo', payout._id)).toMatchObject({ state: 'owed' })

@@ -1,20 +1,22 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Context } from '../../shared/context.ts'
 import { parseAmount } from '../../shared/money/coin.ts'
-import { expireInvoices, recordPayment, undoPayment } from '../../shared/money/settlement.ts'
+import { expireInvoices } from '../../shared/money/invoice-expiry.ts'
+import { recordPayment } from '../../shared/money/record-arrival.ts'
+import { undoPayment } from '../../shared/money/payment-undo.ts'
 import { creditFreeDays, creditPaidDays, takeBackDays } from '../../shared/passes/pass-service.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import { DAY_MS, nowSeconds } from '../../shared/platform/time.ts'
 import { foundAt, makeCoinReady } from '../support/coins.ts'
 import {
-  describeEnd,
-  endAt,
   END_NAMES,
   PASS_CASES,
-  PASS_EVENT_NAMES,
   PASS_EVENTS,
+  PASS_EVENT_NAMES,
   TAKEN_BACK_CASES,
+  describeEnd,
+  endAt,
   type EndName,
   type PassEventName,
 } from '../support/pass-cases.ts'
@@ -91,7 +93,7 @@ describe('of a payment that the operator takes back', () => {
     if (one.after === 'use')
       await ctx.agents.movePassEnd(agentId, until, ctx.database.now() + 1.9 * DAY_MS, [])
     const before = await untilOf(agentId)
-    const payment = (await ctx.invoices.listPayments(id))
+    const payment = (await ctx.invoices.arrivals.listPayments(id))
       .toSorted((a, b) => (a._id < b._id ? -1 : 1))
       .at(one.taken)
     const why = await undoPayment(ctx, payment?._id ?? '').then(

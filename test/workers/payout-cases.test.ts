@@ -5,21 +5,20 @@ import {
   holdPayouts,
   markPaidByHand,
   oweAgain,
-  reinstateTransfer,
-  replaceTransfer,
-  storeTransfers,
   undoPaidByHand,
   withdrawPayout,
 } from '../../shared/money/payout-service.ts'
-import type { StoredPayout, TransferRecord } from '../../shared/money/payout.ts'
+import { reinstateTransfer, replaceTransfer, storeTransfers } from '../../shared/money/transfer-service.ts'
+import type { StoredPayout } from '../../shared/money/payout.ts'
+import type { TransferRecord } from '../../shared/money/transfer.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import { newTx } from '../support/coins.ts'
 import {
   CASES,
   EVENTS,
   IDS,
-  nameOf,
   SITUATIONS,
+  nameOf,
   situation,
   type PayoutEventName,
 } from '../support/payout-cases.ts'
@@ -58,7 +57,7 @@ async function storePayout(name: string): Promise<Stored> {
   }
   await ctx.payouts.models.payouts.create([payout])
   if (payout.transfer_id === ids.foreign)
-    await ctx.payouts.insertTransfers([newTransfer(payout._id, { _id: ids.foreign, foreign: true })])
+    await ctx.payouts.transfers.insert([newTransfer(payout._id, { _id: ids.foreign, foreign: true })])
   return { payout, ids }
 }
 
@@ -69,12 +68,12 @@ const BRING_ABOUT: Record<PayoutEventName, (stored: Stored) => Promise<unknown>>
   'the operator says that no send has paid it': ({ payout }) => oweAgain(ctx, payout._id),
   'its replaced transfer is in the chain after all': async ({ payout, ids }) => {
     const transfer = newTransfer(payout._id, { _id: ids.own, state: 'replaced' })
-    await ctx.payouts.insertTransfers([transfer])
+    await ctx.payouts.transfers.insert([transfer])
     await reinstateTransfer(ctx, transfer)
   },
   'its transfer is replaced': async ({ payout, ids }) => {
     const transfer = newTransfer(payout._id, { _id: ids.own })
-    await ctx.payouts.insertTransfers([transfer])
+    await ctx.payouts.transfers.insert([transfer])
     await replaceTransfer(ctx, transfer, 'another one is in its place')
   },
   'it is paid by hand': ({ payout }) => markPaidByHand(ctx, payout._id, newTx()),
@@ -97,7 +96,7 @@ describe('a stored payout', () => {
         await BRING_ABOUT[event](stored).catch((error: unknown) => {
           if (!REFUSED.test(String(error))) throw error
         })
-        const [payout] = await ctx.payouts.findMany([stored.payout._id])
+        const [payout] = await ctx.payouts.findStored([stored.payout._id])
         const to = nameOf(payout ?? stored.payout, stored.ids)
         if (payout?.changed_at !== 1) found[name] = to
         else expect(to).toBe(name)

@@ -7,26 +7,28 @@ import * as purchase from '../../shared/passes/pass-purchase.ts'
 import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { MAX_CREDITED_DAYS } from '../../shared/platform/limits.ts'
-import { watchCoin } from '../../shared/money/coin-round.ts'
+import { watchCoin } from '../../shared/money/watch-round.ts'
 import { parseAmount } from '../../shared/money/coin.ts'
 import type { CoinDriver, Scan } from '../../shared/money/driver.ts'
-import { recordPayments } from '../../shared/money/sightings.ts'
-import type { InvoiceRecord, PaymentRecord } from '../../shared/money/invoice.ts'
+import { recordPayments } from '../../shared/money/record-scan.ts'
+import type { InvoiceRecord } from '../../shared/money/invoice.ts'
+import type { PaymentRecord } from '../../shared/money/arrival.ts'
 import { FIXED_RATE_SOURCE } from '../../shared/money/rate.ts'
 import { queuePrefix } from '../../shared/platform/queues.ts'
-import * as settlement from '../../shared/money/settlement.ts'
+import { expireInvoices } from '../../shared/money/invoice-expiry.ts'
+import * as arrivals from '../../shared/money/record-arrival.ts'
+import { settleWaiting } from '../../shared/money/settlement.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
 import { anotherCopy } from '../support/another-copy.ts'
 import { addAddresses, ageRate, foundAt, makeCoinReady, newTx, pay, setRate } from '../support/coins.ts'
 import { openMarket } from '../support/market.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
-import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
+import { WITHOUT_LEDGER, startService, type TestAgent, type TestService } from '../support/service.ts'
 import { listPending } from '../support/stored.ts'
 import { recordLoss, recordPayment, telling } from '../support/told-chain.ts'
 import { FULL } from '../support/full.ts'
 
-const { expireInvoices, settleWaiting } = settlement
 const MINUTE = 60_000
 const DAY = 86_400_000
 let service: TestService
@@ -74,7 +76,7 @@ async function read(id: string): Promise<InvoiceRecord> {
   if (invoice === undefined) throw new Error(`there is no ${id}`)
   return invoice
 }
-const paymentsOf = (id: string) => ctx.invoices.listPayments(id)
+const paymentsOf = (id: string) => ctx.invoices.arrivals.listPayments(id)
 const only = async (id: string): Promise<PaymentRecord> => {
   const [payment, ...rest] = await paymentsOf(id)
   if (payment === undefined || rest.length > 0)
@@ -274,15 +276,18 @@ describe('a payment', () => {
   it('whose record an election rolls back waits for the next look, as for a database out of reach', async () => {
     const { id } = await newInvoice()
     const tx = await pay(ctx, id, { amount: '1', confirmed: false })
-    const { invoices } = ctx
-    const findArrival: typeof invoices.findArrival = async (...asked) => {
-      const found = await invoices.findArrival(...asked)
+    const { arrivals: store } = ctx.invoices
+    const find: typeof store.find = async (...asked) => {
+      const found = await store.find(...asked)
       const payments = ctx.database.connection.collection<{ _id: string }>('payments')
       if (found !== undefined) await payments.deleteOne({ _id: found._id })
       return found
     }
     const found = foundAt(await read(id), { amount: '1', tx })
-    const looking = recordPayment({ ...ctx, invoices: { ...invoices, findArrival } }, found)
+    const looking = recordPayment(
+      { ...ctx, invoices: { ...ctx.invoices, arrivals: { ...store, find } } },
+      found,
+    )
     await expect(looking).rejects.toMatchObject({ code: 'unavailable' })
     await recordPayment(ctx, found)
     expect([(await only(id)).state, (await read(id)).credited_days]).toEqual(['settled', 1])
@@ -537,10 +542,10 @@ describe('late money', () => {
       _id: `pay_-${place}`,
       tx: newTx(),
     }))
-    await ctx.invoices.models.payments.insertMany(older)
+    await ctx.invoices.arrivals.models.payments.insertMany(older)
     await lapse()
     await settleWaiting(ctx, 'xno')
-    await ctx.invoices.models.payments.deleteMany({ _id: { $in: older.map(({ _id }) => _id) } })
+    await ctx.invoices.arrivals.models.payments.deleteMany({ _id: { $in: older.map(({ _id }) => _id) } })
     expect([(await only(pass.id)).state, (await only(order.invoiceId)).state]).toEqual(['seen', 'settled'])
     expect(await ctx.payouts.listByOrder(order.id)).toMatchObject([
       { agent_id: market.buyer.id, amount_raw: String(order.amountRaw) },
@@ -583,7 +588,7 @@ describe('a chain that turns back', () => {
   it.runIf(FULL)('says nothing of a payment that stands on the word of the operator alone', async () => {
     const { id } = await newInvoice()
     await recordPayment(ctx, foundAt(await read(id), { amount: '1' }), 'operator')
-    await settlement.recordLoss(ctx, await only(id))
+    await arrivals.recordLoss(ctx, await only(id))
     expect(await only(id)).toMatchObject({ state: 'settled', by: 'operator', credited_days: 1 })
     expect(await only(id)).not.toHaveProperty('reversed_at')
   })
@@ -674,7 +679,9 @@ describe('a Redis that lost everything', () => {
     )
     await own.ctx.coins.models.rates.deleteMany({})
     await pay(own.ctx, id, { amount: '4' })
-    expect(await own.ctx.invoices.listPayments(id)).toMatchObject([{ state: 'seen', waits_for_rate: true }])
+    expect(await own.ctx.invoices.arrivals.listPayments(id)).toMatchObject([
+      { state: 'seen', waits_for_rate: true },
+    ])
     const keys = await redis.keys(`*${own.ctx.config.queuePrefix}*`)
     expect(keys.length).toBeGreaterThan(0)
     await redis.del(keys)
@@ -730,9 +737,9 @@ describe('two processes', () => {
  * The same code with turns of its own, as another process has them: what holds between the two holds in the
  * database.
  */
-async function importAgain(): Promise<typeof settlement> {
-  const again = await anotherCopy()<typeof settlement>('shared/money/settlement.ts')
-  expect(again.recordPayment).not.toBe(settlement.recordPayment)
+async function importAgain(): Promise<typeof arrivals> {
+  const again = await anotherCopy()<typeof arrivals>('shared/money/record-arrival.ts')
+  expect(again.recordPayment).not.toBe(arrivals.recordPayment)
   return { ...again, recordPayment: telling(again.recordPayment) }
 }
 

@@ -121,7 +121,7 @@ describe('a coin that is switched off', () => {
       ])
     }
     await pay(ctx, String(json['invoice_id']), { amount: '1' })
-    const [late] = await ctx.invoices.listPayments(String(json['invoice_id']))
+    const [late] = await ctx.invoices.arrivals.listPayments(String(json['invoice_id']))
     expect(late).toMatchObject({ state: 'settled', late: true })
   })
 

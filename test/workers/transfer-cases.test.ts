@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Context } from '../../shared/context.ts'
-import { moveTransfer, reinstateTransfer, replaceTransfer } from '../../shared/money/payout-service.ts'
-import { TRANSFER_STATES, type TransferRecord } from '../../shared/money/payout.ts'
+import { moveTransfer, reinstateTransfer, replaceTransfer } from '../../shared/money/transfer-service.ts'
+import { TRANSFER_STATES, type TransferRecord } from '../../shared/money/transfer.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import { newTx } from '../support/coins.ts'
 import { startService, type TestService } from '../support/service.ts'
-import { describeTransfer, TRANSFER_CASES, transferIn } from '../support/transfer-cases.ts'
+import { TRANSFER_CASES, describeTransfer, transferIn } from '../support/transfer-cases.ts'
 
 let service: TestService
 let ctx: Context
@@ -32,12 +32,12 @@ describe('a stored transfer', () => {
     'comes to where the table says when it is %s, and stays in all other states',
     async (step) => {
       const found: Record<string, string> = {}
-      const { transfers } = ctx.payouts.models
+      const { transfers } = ctx.payouts.transfers.models
       for (const state of TRANSFER_STATES) {
         const transfer = transferIn(state, { _id: newId('transfer'), tx: newTx() })
-        await ctx.payouts.insertTransfers([transfer])
+        await ctx.payouts.transfers.insert([transfer])
         const isTaken = await TAKE[step](transfer)
-        const stored = await ctx.payouts.findTransfer(transfer._id)
+        const stored = await ctx.payouts.transfers.find(transfer._id)
         const to = describeTransfer(stored ?? transfer)
         if (isTaken) found[state] = to
         else expect(to).toBe(describeTransfer(transfer))

@@ -1,21 +1,25 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { acceptDelivery, deliverOrder } from '../../shared/market/order-service.ts'
-import { recordArrival, recordUnassigned } from '../../shared/money/arrivals.ts'
+import { recordArrival, recordPayment, recordUnassigned } from '../../shared/money/record-arrival.ts'
 import { recordOldArrivals } from '../../shared/money/arrival-migration.ts'
 import { compareBooks } from '../../shared/money/books.ts'
 import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { runChecks } from '../../shared/operation/check.ts'
 import { coinFindings } from '../../shared/operation/coin-findings.ts'
 import type { InvoiceRecord } from '../../shared/money/invoice.ts'
 import type { Account } from '../../shared/money/journal.ts'
-import { recordPayment } from '../../shared/money/settlement.ts'
 import { startPool } from '../../workers/pool.ts'
 import { foundAt, newTx, setRate } from '../support/coins.ts'
 import { FULL } from '../support/full.ts'
-import { DAY_RAW, signAndPublish, strangerAddress, useNanoVenue, XNO } from '../support/nano-venue.ts'
-import type { NanoVenue } from '../support/nano-venue.ts'
-import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
+import {
+  DAY_RAW,
+  XNO,
+  signAndPublish,
+  strangerAddress,
+  useNanoVenue,
+  type NanoVenue,
+} from '../support/nano-venue.ts'
+import { fillNanoPool, reconcileNano, sendNano, sweepNano, watchNano } from '../support/nano-jobs.ts'
 import { runVerb } from '../support/run-verb.ts'
 import { withSigning } from '../support/signing.ts'
 
@@ -36,7 +40,7 @@ const NOBODYS = 9_000_000
 /** An address of ours that no invoice has, and that money may come to, as that of a forgotten invoice. */
 async function nobodysAddress(place = 0): Promise<{ index: number; address: string }> {
   const { index, address } = venue.wallet.keys.deriveAccount(NOBODYS + place)
-  await venue.ctx.coins.noteUnassigned('xno', { index, address })
+  await venue.ctx.coins.addresses.noteUnassigned('xno', { index, address })
   return { index, address }
 }
 const work = async () => {
@@ -59,7 +63,7 @@ async function gap(): Promise<string | undefined> {
   await compareBooks(venue.ctx, nanoDriver(venue.ctx))
   return (await venue.ctx.coins.findCoin('xno'))?.gap_raw
 }
-const arrivals = () => venue.ctx.invoices.models.payments.find({}).sort({ _id: 1 }).lean()
+const arrivals = () => venue.ctx.invoices.arrivals.models.payments.find({}).sort({ _id: 1 }).lean()
 const byHand = (invoice: InvoiceRecord, tx: string, amount = '1') =>
   recordPayment(venue.ctx, foundAt(invoice, { amount, tx }), 'operator')
 
@@ -77,7 +81,7 @@ describe('money that comes to an address of ours', () => {
     expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: XNO, receivableRaw: 0n })
     await work()
     expect(await arrivals()).toMatchObject([{ _id: ids[0], tx, came_to: 'unassigned' }])
-    expect(await venue.ctx.invoices.listUnswept('xno', '', 10)).toEqual([])
+    expect(await venue.ctx.invoices.arrivals.listUnswept('xno', '', 10)).toEqual([])
     expect([await balance('unassigned'), await gap()]).toEqual([XNO, '0'])
   })
 
@@ -383,7 +387,7 @@ describe('a database of schema 1', () => {
     await operator('unassigned', 'give', given, invoice._id)
     const before = await ctx.journal.balances('xno')
     // As the version before stored it: the transfer says what it took in, and what the operator counted of it.
-    const { payments } = ctx.invoices.models
+    const { payments } = ctx.invoices.arrivals.models
     const connection = ctx.database.connection
     for (const arrival of await arrivals()) {
       const { came_to: account, tx, _id } = arrival
@@ -407,7 +411,7 @@ describe('a database of schema 1', () => {
     )
     expect(await arrivals()).toHaveLength(3)
     await work()
-    expect([await gap(), await ctx.invoices.listUnswept('xno', '', 10)]).toEqual(['0', []])
+    expect([await gap(), await ctx.invoices.arrivals.listUnswept('xno', '', 10)]).toEqual(['0', []])
     expect(await operator('unassigned')).toMatchObject({ unassigned: [{ tx_hash: kept }] })
   })
 })

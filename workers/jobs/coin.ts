@@ -1,13 +1,12 @@
 import { compareBooks } from '../../shared/money/books.ts'
 import { fillStocks } from '../../shared/money/address-pool.ts'
-import { answerLookUp, checkInvoiceAddress, watchCoin } from '../../shared/money/coin-round.ts'
+import { answerLookUp, checkInvoiceAddress, watchCoin } from '../../shared/money/watch-round.ts'
 import type { CoinDriver } from '../../shared/money/driver.ts'
 import { moneroDriver } from '../../shared/money/coins/monero/monero-driver.ts'
 import { requireMonero } from '../../shared/money/coins/monero/monero-gateway.ts'
 import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
 import { requireNano } from '../../shared/money/coins/nano/nano-gateway.ts'
-import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
-import { payoutRound } from '../../shared/money/payout-round.ts'
+import { payoutRound, sweepRound } from '../../shared/money/payout-round.ts'
 import { reconcileCoin } from '../../shared/money/reconcile.ts'
 import type { Payload } from '../../shared/platform/queues.ts'
 import type { CoinsContext } from '../worker-context.ts'
@@ -47,6 +46,6 @@ const jobsOf = (open: (ctx: CoinsContext) => CoinDriver): CoinJobs => ({
 
 export const NANO_JOBS = {
   ...jobsOf((ctx) => nanoDriver(requireNano(ctx))),
-  sweep: (ctx: CoinsContext) => sweepNano(requireNano(ctx)),
+  sweep: (ctx: CoinsContext) => sweepRound(ctx, nanoDriver(requireNano(ctx))),
 }
 export const MONERO_JOBS = jobsOf((ctx) => moneroDriver(requireMonero(ctx)))

@@ -181,7 +181,7 @@ const payouts: NetworkCollector = {
     )
     return async (ctx) => {
       const nowSeconds = unixSeconds(ctx.database.now())
-      for (const { coin, state, count: number } of await ctx.payouts.countOpenTransfers())
+      for (const { coin, state, count: number } of await ctx.payouts.transfers.countOpen())
         transfers.set({ coin, state }, number)
       for (const coin of COINS) {
         const { due } = await readSendable(ctx, coin, ctx.config.payouts !== 'automatic')

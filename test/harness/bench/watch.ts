@@ -9,7 +9,8 @@ import { readConfig } from '../../../shared/platform/config.ts'
 import { newId } from '../../../shared/platform/ids.ts'
 import { newSalt } from '../../../shared/ledger/pending.ts'
 import { createLog } from '../../../shared/platform/log.ts'
-import type { AddressRecord, RateRecord } from '../../../shared/money/coin-store.ts'
+import type { RateRecord } from '../../../shared/money/coin-store.ts'
+import type { AddressRecord } from '../../../shared/money/address-store.ts'
 import { dustThreshold } from '../../../shared/money/coin.ts'
 import { newInvoice } from '../../../shared/money/invoice-service.ts'
 import type { InvoiceRecord } from '../../../shared/money/invoice.ts'
@@ -23,7 +24,7 @@ import { startServers } from '../../../scripts/embedded/temporary.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
 import { compareInTurns, compareWith, median, type Figure } from './figure.ts'
 import { databaseUrl } from './processes.ts'
-import { watchCoin } from '../../../shared/money/coin-round.ts'
+import { watchCoin } from '../../../shared/money/watch-round.ts'
 import { nanoDriver } from '../../../shared/money/coins/nano/nano-driver.ts'
 import { withSigning } from '../../support/signing.ts'
 import { closeContext } from '../../../shared/context.ts'
@@ -160,7 +161,7 @@ async function storeInvoices(ctx: NanoContext, count: number): Promise<InvoiceRe
       lean: true,
       ordered: false,
     })
-    await ctx.coins.addAddresses(addresses.slice(start, start + SETUP_BATCH))
+    await ctx.coins.addresses.add(addresses.slice(start, start + SETUP_BATCH))
   }
   return invoices
 }

@@ -22,7 +22,7 @@ async function forkTreasury(network: Gameday): Promise<void> {
     'the treasury to have received it',
     async () => {
       const frontier = node.state.ledger.frontier(account)
-      const transfer = await ctx.payouts.findTransferByTx('xno', frontier.toLowerCase())
+      const transfer = await ctx.payouts.transfers.findByTx('xno', frontier.toLowerCase())
       return transfer?.state === 'confirmed' ? frontier : undefined
     },
     { limitMs: 30_000 },

@@ -128,13 +128,13 @@ export async function openGameday(
 }
 
 /** Pays for a day with Nano, and waits until the money is in the treasury. */
-async function fillTreasury(world: World, agent: Agent, { payouts }: Context): Promise<void> {
+async function fillTreasury(world: World, agent: Agent, context: Context): Promise<void> {
   await buyDay(world, agent, 'xno')
   await waitFor(
     'the money in the treasury',
     async () => {
-      const transfers = await payouts.listTransfers('xno', ['confirmed'], 10)
-      return transfers.some(({ kind }) => kind === 'sweep') ? true : undefined
+      const confirmed = await context.payouts.transfers.list('xno', ['confirmed'], 10)
+      return confirmed.some(({ kind }) => kind === 'sweep') ? true : undefined
     },
     { limitMs: 90_000, everyMs: 500 },
   )

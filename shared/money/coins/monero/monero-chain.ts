@@ -1,9 +1,9 @@
 import { DAY_MS, MINUTE_MS } from '../../../platform/time.ts'
 import type { CoinRecord } from '../../coin-store.ts'
-import type { Difference, FoundTransaction } from '../../driver.ts'
+import { NOT_COMPARED, type Agreement, type FoundTransaction } from '../../driver.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
-import { ANYWHERE, type TransferRecord } from '../../payout.ts'
-import { listUnexplained } from '../../suspects.ts'
+import { ANYWHERE, type TransferRecord } from '../../transfer.ts'
+import { unexplainedRecipients } from '../../unexplained-sends.ts'
 import type { MoneroContext } from './monero-gateway.ts'
 import type { MoneroOutgoing } from './monero-wallet.ts'
 
@@ -55,13 +55,13 @@ export async function readSent(ctx: MoneroContext, sinceHeight: number): Promise
   const listed = await ctx.monero.wallet.listOutgoing({ sinceHeight: earlier })
   const outgoing = listed.filter(({ state }) => state !== 'failed')
   const txs = outgoing.map(({ txHash }) => txHash)
-  const stored = await ctx.payouts.listTransfersByTx('xmr', txs)
+  const stored = await ctx.payouts.transfers.listByTx('xmr', txs)
   const known = new Set(stored.map(({ tx }) => tx))
   const unknown: MoneroOutgoing[] = []
   for (const transaction of outgoing) {
     const { txHash, height = sinceHeight } = transaction
     if (height < sinceHeight || known.has(txHash)) continue
-    if ((await ctx.payouts.findTransferByTx('xmr', txHash, { surely: true })) === undefined)
+    if ((await ctx.payouts.transfers.findByTx('xmr', txHash, { surely: true })) === undefined)
       unknown.push(transaction)
   }
   return { outgoing, stored, unknown }
@@ -75,8 +75,7 @@ type Comparison =
       /** What the operator has recorded, as confirmed as it has to be to go on record as ours. */
       readonly byHand: readonly MoneroOutgoing[]
     }
-  | Difference
-  | { readonly kind: 'halted' }
+  | Exclude<Agreement, { kind: 'agrees' }>
 
 /** Finds out whether the wallet has sent what neither the database knows nor the operator has recorded. */
 export async function compareOutgoing(
@@ -84,7 +83,7 @@ export async function compareOutgoing(
   coin: CoinRecord | undefined,
   height: number,
 ): Promise<Comparison> {
-  if (coin?.halted !== undefined) return { kind: 'halted' }
+  if (coin?.halted !== undefined) return NOT_COMPARED
   // Nothing was sent, and no invoice made, before the first whole round.
   if (coin?.height === undefined)
     return { kind: 'agrees', sent: { outgoing: [], stored: [], unknown: [] }, byHand: [] }
@@ -107,7 +106,7 @@ export const isDeep = (ctx: MoneroContext, { confirmations }: { confirmations: n
 
 /** Whether the operator has recorded it, and all that it sent away, as paid by hand. */
 export const isByHand = async (ctx: MoneroContext, sent: MoneroOutgoing): Promise<boolean> =>
-  sent.amountPico > 0n && (await listUnexplained(ctx, 'xmr', toFound(sent))).length === 0
+  sent.amountPico > 0n && (await unexplainedRecipients(ctx, 'xmr', toFound(sent))).length === 0
 
 /** What the wallet knows of a transaction that it sent, as a reconciliation takes it. */
 export function toFound(outgoing: MoneroOutgoing): FoundTransaction {

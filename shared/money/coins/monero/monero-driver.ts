@@ -1,15 +1,12 @@
-import { randomInt } from 'node:crypto'
-import { readIndexFile } from '../../address-index.ts'
-import type { CoinRecord } from '../../coin-store.ts'
-import type { AddressSource, CoinDriver, Difference, Findings, KnownIndexes } from '../../driver.ts'
-import { NodeUnreachable } from '../../node-errors.ts'
-import { compareOutgoing, firstCompared, readHeight, readSent } from './monero-chain.ts'
-import { isByHand, isDeep, toFound } from './monero-chain.ts'
+import type { CoinDriver } from '../../driver.ts'
+import { compareOutgoing, readHeight } from './monero-chain.ts'
 import type { MoneroContext } from './monero-gateway.ts'
 import { moneroHoldings } from './monero-holdings.ts'
 import { MONERO_BOUNDS, payMonero } from './monero-pay.ts'
-import { leaveToOtherWallets, listOpen, listRecent, seeToTransfers } from './monero-recovery.ts'
-import { countPayments, scanWallet } from './monero-watch.ts'
+import { listOpen, listRecent } from './monero-recovery.ts'
+import { scanWallet } from './monero-scan.ts'
+import { compareAddresses, moneroAddresses } from './monero-subaddresses.ts'
+import { reconcileWallet } from './monero-reconcile.ts'
 
 /** The driver of Monero, over the wallet of this process. */
 export function moneroDriver(ctx: MoneroContext): CoinDriver {
@@ -24,15 +21,13 @@ export function moneroDriver(ctx: MoneroContext): CoinDriver {
     async checkAgreement() {
       const coin = await ctx.coins.findCoin('xmr')
       const comparison = await compareOutgoing(ctx, coin, await readHeight(ctx, coin))
-      if (comparison.kind === 'differs') return comparison
-      if (comparison.kind === 'halted') return { kind: 'not compared' }
-      return (await findAddressesLacking(ctx)) ?? { kind: 'agrees' }
+      return comparison.kind === 'agrees' ? compareAddresses(ctx) : comparison
     },
     bounds: MONERO_BOUNDS,
     isUnderWay: async () => (await listOpen(ctx)).length + (await listRecent(ctx)).length > 0,
     pay: (next) => payMonero(ctx, next),
     holdings: () => moneroHoldings(ctx),
-    reconcile: (before, findings) => reconcile(ctx, before, findings),
+    reconcile: (before, findings) => reconcileWallet(ctx, before, findings),
   }
 }
 
@@ -47,87 +42,4 @@ async function findTransaction({ monero: { wallet } }: MoneroContext, tx: string
   ]
   if (pays.length === 0) return undefined
   return pays.map(({ address: to, amountPico: amountRaw, isConfirmed }) => ({ to, amountRaw, isConfirmed }))
-}
-
-/** One index for each 10 s is left out. */
-const SECONDS_PER_INDEX = 10
-const MOST_LEFT_OUT = 5_000
-/** A process that begins so soon after another may be one that dies again and again. */
-const SOON_SECONDS = 60
-const LEFT_OUT_AT_RANDOM = 1_000
-
-/**
- * The first index of a process's run: after all that database, file and wallet know. All three may be of one
- * backup; so what could have been given out since is left out, and a number at random that no backup knows: an
- * address may be given out twice only if more than one each 10 s was, and seldom then. Each index left out is an
- * address that the wallet has to make, so a process that begins soon after another leaves out next to none.
- *
- * @param made how many addresses the wallet has
- */
-export function firstOfRun({ highest, ageSeconds }: KnownIndexes, made: number): number {
-  const since = Math.min(Math.floor(ageSeconds / SECONDS_PER_INDEX), MOST_LEFT_OUT)
-  const atRandom = ageSeconds < SOON_SECONDS ? 0 : LEFT_OUT_AT_RANDOM
-  return Math.max(highest + 1, FIRST_MINOR, made) + since + randomInt(since + atRandom + 1)
-}
-
-/** (0, 0) is the wallet's primary address, where the operator fills it up. */
-const FIRST_MINOR = 1
-
-/** The source of invoices' addresses: subaddresses of the wallet's first account. */
-function moneroAddresses({ monero: { wallet, indexFile } }: MoneroContext): AddressSource {
-  return {
-    coin: 'xmr',
-    indexFile,
-    treasury: () => wallet.primaryAddress(),
-    session: wallet,
-    beginRun: async (known) => firstOfRun(known, await wallet.subaddressCount()),
-    async derive(from, count) {
-      // The wallet makes only the next ones: those below `from` are made and not used.
-      const behind = from - (await wallet.subaddressCount())
-      if (behind > 0) await wallet.createSubaddresses(behind)
-      return wallet.createSubaddresses(count)
-    },
-  }
-}
-
-/**
- * Finds out whether the wallet lacks addresses that were made: one restored from its seed has to make them
- * again, and to scan the chain again.
- */
-async function findAddressesLacking(ctx: MoneroContext): Promise<Difference | undefined> {
-  const highest = await ctx.coins.highestIndex('xmr')
-  if (highest < 0 || (await ctx.monero.wallet.hasAddress(highest))) return undefined
-  return {
-    kind: 'differs',
-    why: 'the wallet lacks addresses that were made, as after it was restored from its seed; let it rescan the chain (rescan_blockchain)',
-    onceHalted: () => makeLackingAddresses(ctx),
-  }
-}
-
-/** Makes the wallet make the addresses that were given out once and that it lacks. */
-async function makeLackingAddresses(ctx: MoneroContext): Promise<void> {
-  const { wallet, indexFile } = ctx.monero
-  const wanted = Math.max(await ctx.coins.highestIndex('xmr'), readIndexFile(indexFile).highest) + 1
-  const lacking = wanted - (await wallet.subaddressCount())
-  if (lacking > 0) await wallet.createSubaddresses(lacking)
-}
-
-/** Gives `findings` what the wallet has sent and received, and works on the transfers on record. */
-async function reconcile(ctx: MoneroContext, before: CoinRecord | undefined, findings: Findings) {
-  const { wallet } = ctx.monero
-  const address = await wallet.primaryAddress()
-  const height = await wallet.getHeight()
-  await makeLackingAddresses(ctx)
-  const sinceHeight = firstCompared(before, height)
-  const sent = await readSent(ctx, sinceHeight)
-  for (const send of sent.unknown) {
-    if (isDeep(ctx, send)) await findings.adopt(toFound(send))
-    // What the operator has recorded is adopted by a later round, once it is confirmed.
-    else if (!(await isByHand(ctx, send)))
-      throw new NodeUnreachable(`transaction ${send.txHash} is not confirmed yet; reconcile again once it is`)
-  }
-  await countPayments(ctx, sinceHeight, height, findings)
-  await leaveToOtherWallets(ctx, address)
-  await seeToTransfers(ctx, sent, height, true)
-  return { address, height, totalRaw: (await wallet.balance()).totalPico }
 }

@@ -17,22 +17,14 @@ export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | und
   const sinceHeight = Math.max(0, Math.min(coin?.books_height ?? height, height) - REORG_BLOCKS)
   const incoming = await wallet.listIncoming({ sinceHeight, withoutPool: true })
   let heldRaw = await wallet.heldInBlocks()
-  // Our transactions count by their state on record, not by that in the chain.
-  const { outgoing, stored, unknown } = await readSent(ctx, firstCompared(coin, height))
-  const states = new Map(stored.map(({ tx, state }) => [tx, state]))
-  for (const sent of unknown) if (await isByHand(ctx, sent)) states.set(sent.txHash, 'sent')
-  for (const { txHash, state, amountPico, feePico } of outgoing) {
-    const known = states.get(txHash)
-    if (state === 'confirmed' && known !== undefined && known !== 'confirmed') heldRaw += amountPico + feePico
-    if (state === 'pool' && known === 'confirmed') heldRaw -= amountPico + feePico
-  }
+  heldRaw += await sumSentAhead(ctx, firstCompared(coin, height))
   // Payments count once they are settled.
   const txs = incoming.map(({ txHash }) => txHash)
-  const recorded = await ctx.invoices.listArrivalsByTx('xmr', txs)
+  const recorded = await ctx.invoices.arrivals.listByTx('xmr', txs)
   const onRecord = new Map(recorded.map((payment) => [`${payment.tx}/${payment.address_index}`, payment]))
   const keyOf = ({ txHash, minor }: MoneroIncoming): string => `${txHash}/${minor}`
   const arrived = incoming.flatMap((arrival) => onRecord.get(keyOf(arrival)) ?? [])
-  const waiting = await ctx.invoices.listUncounted('xmr')
+  const waiting = await ctx.invoices.arrivals.listUncounted('xmr')
   const earlier = waiting.filter(({ height: block = height }) => block < sinceHeight)
   const uncounted = [...earlier, ...arrived.filter(({ state }) => state !== 'settled')]
   for (const { amount_raw: raw } of uncounted) heldRaw -= BigInt(raw)
@@ -49,4 +41,21 @@ export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | und
       return { coin: 'xmr', tx: txHash, addressIndex: minor, amountRaw: amountPico }
     }),
   }
+}
+
+/**
+ * Sums what our own transactions have moved in the chain and not yet on record, less what they have moved on record
+ * alone: the books count a transaction by its state on record.
+ */
+async function sumSentAhead(ctx: MoneroContext, sinceHeight: number): Promise<bigint> {
+  const { outgoing, stored, unknown } = await readSent(ctx, sinceHeight)
+  const states = new Map(stored.map(({ tx, state }) => [tx, state]))
+  for (const sent of unknown) if (await isByHand(ctx, sent)) states.set(sent.txHash, 'sent')
+  let sumRaw = 0n
+  for (const { txHash, state, amountPico, feePico } of outgoing) {
+    const known = states.get(txHash)
+    if (state === 'confirmed' && known !== undefined && known !== 'confirmed') sumRaw += amountPico + feePico
+    if (state === 'pool' && known === 'confirmed') sumRaw -= amountPico + feePico
+  }
+  return sumRaw
 }

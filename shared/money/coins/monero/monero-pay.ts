@@ -1,16 +1,22 @@
 import { nowSeconds } from '../../../platform/time.ts'
 import { parseAmount } from '../../coin.ts'
-import { isStopped, noteProblem } from '../../coin-state.ts'
-import type { Difference, NextDue, PayBounds } from '../../driver.ts'
+import { isHalted, noteProblem } from '../../coin-state.ts'
+import { AGREES, NOT_COMPARED, type Agreement, type NextDue, type PayBounds } from '../../driver.ts'
 import { NodeRefused } from '../../node-errors.ts'
-import { newTransfer, storeOrDrop } from '../../payout-service.ts'
-import { sumDue, type DueGroup, type TransferRecord } from '../../payout.ts'
+import { newTransfer, storeOrDrop } from '../../transfer-service.ts'
+import { sumDue, type DueGroup } from '../../payout.ts'
+import type { TransferRecord } from '../../transfer.ts'
 import { parseMoneroAddress } from './monero-address.ts'
 import { compareOutgoing, readHeight } from './monero-chain.ts'
-import { listOpen, offer, seeToTransfers, type SignedMonero } from './monero-recovery.ts'
+import { listOpen, offer, recoverTransfers, type SignedMonero } from './monero-recovery.ts'
 import type { MoneroContext } from './monero-gateway.ts'
-import { MAX_AMOUNT_PICO, MAX_DESTINATIONS, MONERO_ERROR } from './monero-wallet.ts'
-import type { MoneroDestination, MoneroPrepared } from './monero-wallet.ts'
+import {
+  MAX_AMOUNT_PICO,
+  MAX_DESTINATIONS,
+  MONERO_ERROR,
+  type MoneroDestination,
+  type MoneroPrepared,
+} from './monero-wallet.ts'
 
 /**
  * Up to 15 payees in one transaction. A unique index keeps it to one under way at a time; a held one blocks
@@ -32,20 +38,19 @@ export const MONERO_BOUNDS: PayBounds = {
 /**
  * Sees to what is under way, then signs at most one transaction.
  *
- * @returns the difference between wallet and database that ended it, if there is one
+ * @returns what came of comparing wallet and database before that
  * @throws NodeUnreachable, NodeRefused
  */
-export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<Difference | undefined> {
+export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<Agreement> {
   const coin = await ctx.coins.findCoin('xmr')
   // The first round of the watcher says from where on wallet and database are compared.
-  if (coin?.height === undefined) return undefined
+  if (coin?.height === undefined) return NOT_COMPARED
   const height = await readHeight(ctx, coin)
   const comparison = await compareOutgoing(ctx, coin, height)
-  if (comparison.kind === 'differs') return comparison
-  if (comparison.kind === 'halted') return undefined
-  await seeToTransfers(ctx, comparison.sent, height)
+  if (comparison.kind !== 'agrees') return comparison
+  await recoverTransfers(ctx, comparison.sent, height)
   if (!(await listOpen(ctx)).some(({ in_flight: isInFlight }) => isInFlight)) await payNext(ctx, next, height)
-  return undefined
+  return AGREES
 }
 
 /** Signs, stores and sends a transaction for what is due next. @param height how many blocks the wallet had */
@@ -65,14 +70,24 @@ async function payNext(ctx: MoneroContext, next: NextDue, height: number): Promi
     }
     const signed = await sign(ctx, groups)
     await noteSigning(ctx, signed)
-    if (signed.kind === 'refused') continue
-    if (signed.kind !== 'signed' && signed.kind !== 'too little') return
-    // The sum of one payee is all that there is: it waits until there is more.
-    ctx.monero.keptForFees = signed.kind === 'too little' ? unlockedPico - sumDue(signed.groups) + 1n : 0n
-    if (signed.kind === 'too little') return
-    const transfer = await store(ctx, signed.groups, signed.prepared, { height, wallet: address })
-    if (transfer !== undefined) await offer(ctx, transfer, 'unknown', height)
-    return
+    switch (signed.kind) {
+      case 'refused':
+        // These payees stay owed: the next ones are tried.
+        continue
+      case 'cannot sign':
+      case 'fee too high':
+        return
+      case 'too little':
+        // The sum of one payee is all that there is: it waits until there is more.
+        ctx.monero.keptForFees = unlockedPico - sumDue(signed.groups) + 1n
+        return
+      case 'signed': {
+        ctx.monero.keptForFees = 0n
+        const transfer = await store(ctx, signed.groups, signed.prepared, { height, wallet: address })
+        if (transfer !== undefined) await offer(ctx, transfer, 'unknown', height)
+        return
+      }
+    }
   }
 }
 
@@ -85,19 +100,17 @@ function splitAmount({ address, sumRaw }: DueGroup): MoneroDestination[] {
 }
 
 const { notEnoughMoney, notEnoughUnlockedMoney, watchOnly } = MONERO_ERROR
-const LACKS_MONEY = new Set<number | undefined>([notEnoughMoney, notEnoughUnlockedMoney])
-const KEYLESS = new Set<number | undefined>([watchOnly])
 
 type Signed =
   | { readonly kind: 'signed'; readonly groups: readonly DueGroup[]; readonly prepared: MoneroPrepared }
-  /** Even for this one alone the money does not suffice. */
+  /** The money does not suffice for these: of sign(), which tries fewer first, for one payee alone. */
   | { readonly kind: 'too little'; readonly groups: readonly DueGroup[] }
   /** The wallet signs, for so much that it is not used. */
   | { readonly kind: 'fee too high'; readonly feePico: bigint; readonly sumPico: bigint }
   /** The wallet has no key to sign with. */
   | { readonly kind: 'cannot sign'; readonly reason: string }
-  /** It signs for none of these payees. */
-  | { readonly kind: 'refused' }
+  /** It does not sign for these payees. */
+  | { readonly kind: 'refused'; readonly error?: unknown }
 
 /** A fee up to so much of what is paid is always taken. */
 const FEE_PERCENT = 2n
@@ -112,31 +125,45 @@ export const isFeeTooHigh = (feePico: bigint, sumPico: bigint, maxPico: bigint):
  * others.
  */
 async function sign(ctx: MoneroContext, groups: readonly DueGroup[]): Promise<Signed> {
-  const maxPico = parseAmount(ctx.config.maxFeeXmr, 'xmr')
-  for (let from = 0; from < groups.length; from++) {
+  for (let from = 0; from < groups.length; from++)
     for (let to = groups.length; to > from; to--) {
       const chosen = groups.slice(from, to)
+      const isOne = chosen.length === 1
       const destinations = chosen.flatMap(splitAmount)
-      if (destinations.length > MAX_DESTINATIONS && chosen.length > 1) continue
-      try {
-        const prepared = await ctx.monero.wallet.prepareTransfer(destinations)
-        const [{ feePico }, sumPico] = [prepared, sumDue(chosen)]
-        if (isFeeTooHigh(feePico, sumPico, maxPico)) return { kind: 'fee too high', feePico, sumPico }
-        return { kind: 'signed', groups: chosen, prepared }
-      } catch (error) {
-        if (!(error instanceof NodeRefused || error instanceof TypeError)) throw error
-        if (error instanceof NodeRefused && KEYLESS.has(error.code))
-          return { kind: 'cannot sign', reason: error.reason }
-        ctx.log.debug({ err: error, destinations: destinations.length }, 'Monero does not sign for these')
-        if (chosen.length > 1) continue
-        if (error instanceof NodeRefused && LACKS_MONEY.has(error.code))
-          return { kind: 'too little', groups: chosen }
-        const payout_ids = chosen.flatMap(({ payouts }) => payouts.map(({ _id }) => _id))
-        ctx.log.error({ err: error, payout_ids }, 'Monero does not sign for a payee; its payouts stay owed')
-      }
+      if (destinations.length > MAX_DESTINATIONS && !isOne) continue
+      const signed = await signFor(ctx, chosen, destinations)
+      if (!isOne && (signed.kind === 'refused' || signed.kind === 'too little')) continue
+      if (signed.kind !== 'refused') return signed
+      const payout_ids = chosen.flatMap(({ payouts }) => payouts.map(({ _id }) => _id))
+      ctx.log.error(
+        { err: signed.error, payout_ids },
+        'Monero does not sign for a payee; its payouts stay owed',
+      )
     }
-  }
   return { kind: 'refused' }
+}
+
+/** Makes the wallet sign a transaction that pays all of these groups. */
+async function signFor(
+  ctx: MoneroContext,
+  groups: readonly DueGroup[],
+  destinations: readonly MoneroDestination[],
+): Promise<Signed> {
+  const maxPico = parseAmount(ctx.config.maxFeeXmr, 'xmr')
+  try {
+    const prepared = await ctx.monero.wallet.prepareTransfer(destinations)
+    const [{ feePico }, sumPico] = [prepared, sumDue(groups)]
+    if (isFeeTooHigh(feePico, sumPico, maxPico)) return { kind: 'fee too high', feePico, sumPico }
+    return { kind: 'signed', groups, prepared }
+  } catch (error) {
+    if (!(error instanceof NodeRefused || error instanceof TypeError)) throw error
+    const code = error instanceof NodeRefused ? error.code : undefined
+    if (error instanceof NodeRefused && code === watchOnly)
+      return { kind: 'cannot sign', reason: error.reason }
+    ctx.log.debug({ err: error, destinations: destinations.length }, 'Monero does not sign for these')
+    if (code === notEnoughMoney || code === notEnoughUnlockedMoney) return { kind: 'too little', groups }
+    return { kind: 'refused', error }
+  }
 }
 
 /** Stores, and logs if it is new, that the wallet can't sign or asks too much for it; or that this is over. */
@@ -166,7 +193,7 @@ async function store(
   prepared: MoneroPrepared,
   signer: Pick<SignedMonero, 'height' | 'wallet'>,
 ): Promise<TransferRecord | undefined> {
-  if (await isStopped(ctx, 'xmr')) return undefined
+  if (await isHalted(ctx, 'xmr')) return undefined
   const { txHash: tx, txMetadata, keyImages, feePico } = prepared
   const listed = groups.flatMap(({ payouts }) => payouts)
   const transfer = newTransfer(ctx, {
@@ -181,5 +208,5 @@ async function store(
     payout_ids: listed.map(({ _id }) => _id),
     state: 'signed',
   })
-  return (await storeOrDrop(ctx, [transfer], listed)) ? transfer : undefined
+  return (await storeOrDrop(ctx, [transfer], listed)) === 'stored' ? transfer : undefined
 }

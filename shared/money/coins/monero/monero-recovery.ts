@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { unixSeconds, nowSeconds } from '../../../platform/time.ts'
+import { nowSeconds, unixSeconds } from '../../../platform/time.ts'
 import { NodeRefused } from '../../node-errors.ts'
-import { moveTransfer, noteRefusal, reinstateTransfer } from '../../payout-service.ts'
-import { isToBeOffered, OPEN_TRANSFERS, type TransferRecord } from '../../payout.ts'
+import { moveTransfer, noteRefusal, reinstateTransfer } from '../../transfer-service.ts'
+import { OPEN_TRANSFERS, isToBeOffered, type TransferRecord } from '../../transfer.ts'
 import { FINAL_AFTER_MS, isDeep, readSent, type Sent } from './monero-chain.ts'
 import type { MoneroContext } from './monero-gateway.ts'
 import type { MoneroOutgoing, MoneroOutgoingState } from './monero-wallet.ts'
@@ -18,7 +18,7 @@ import type { MoneroOutgoing, MoneroOutgoingState } from './monero-wallet.ts'
  * @param height how many blocks the wallet had before it was asked for anything else
  * @param isAsked offers refused ones now, not when it is time
  */
-export async function seeToTransfers(
+export async function recoverTransfers(
   ctx: MoneroContext,
   { outgoing, stored }: Sent,
   height: number,
@@ -53,11 +53,11 @@ function isUnderWay(
 
 /** Lists the transfers that are not final: up to 1,000. */
 export const listOpen = (ctx: MoneroContext): Promise<TransferRecord[]> =>
-  ctx.payouts.listTransfers('xmr', OPEN_TRANSFERS, 1_000)
+  ctx.payouts.transfers.list('xmr', OPEN_TRANSFERS, 1_000)
 
 /** Lists the transfers confirmed so lately that a reorganisation may take them back. */
 export const listRecent = (ctx: MoneroContext): Promise<TransferRecord[]> =>
-  ctx.payouts.listConfirmedSince('xmr', unixSeconds(ctx.database.now() - FINAL_AFTER_MS))
+  ctx.payouts.transfers.listConfirmedSince('xmr', unixSeconds(ctx.database.now() - FINAL_AFTER_MS))
 
 /** Notes that the chain has a transfer; `isFinal`: deep enough to count. */
 async function noteInChain(ctx: MoneroContext, transfer: TransferRecord, isFinal: boolean): Promise<void> {
@@ -71,7 +71,7 @@ async function noteInChain(ctx: MoneroContext, transfer: TransferRecord, isFinal
 /** Notes that the wallet or the chain has a transfer: it is sent, and no longer refused. */
 async function noteTaken(ctx: MoneroContext, transfer: TransferRecord): Promise<void> {
   if (transfer.state === 'signed' || transfer.state === 'held') await moveTransfer(ctx, transfer, 'taken')
-  else if (transfer.refused !== undefined) await ctx.payouts.setRefused(transfer._id, null)
+  else if (transfer.refused !== undefined) await ctx.payouts.transfers.setRefused(transfer._id, null)
 }
 
 const SPENT_ELSEWHERE = 'what it spends is spent by another transaction'
@@ -145,14 +145,14 @@ function readSigned({ _id, signed }: Pick<TransferRecord, '_id' | 'signed'>): Si
  * Marks transfers that another wallet than `address` signed, and unmarks those of this one. A marked one
  * blocks nothing, and is held until the operator has found out whether it paid, or its wallet is back.
  */
-export async function leaveToOtherWallets(ctx: MoneroContext, address: string): Promise<void> {
-  const foreign = await ctx.payouts.listForeign('xmr')
+export async function markForeignTransfers(ctx: MoneroContext, address: string): Promise<void> {
+  const foreign = await ctx.payouts.transfers.listForeign('xmr')
   for (const transfer of [...(await listOpen(ctx)), ...(await listRecent(ctx)), ...foreign]) {
     if (transfer.payout_ids.length === 0) continue
     const isForeign = (readSigned(transfer).wallet ?? address) !== address
     if (isForeign === (transfer.foreign === true)) continue
     if (isForeign) await moveTransfer(ctx, transfer, 'held', 'it is of a wallet that is not in use')
-    await ctx.payouts.setForeign(transfer._id, isForeign)
+    await ctx.payouts.transfers.setForeign(transfer._id, isForeign)
     const about = { transfer_id: transfer._id, tx: transfer.tx, payout_ids: transfer.payout_ids }
     ctx.log.error(about, isForeign ? FOREIGN : 'the wallet of a transaction is in use again')
   }

@@ -90,8 +90,21 @@ interface Options {
 
 /** Makes the wallet's interface; asks nothing yet. @throws TypeError for a bad URL */
 export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_ANSWER_BYTES }: Options) {
-  const connection = openMoneroConnection(url, { timeoutMs, maxAnswerBytes })
+  const rpc = openWalletRpc(openMoneroConnection(url, { timeoutMs, maxAnswerBytes }))
+  const outgoing = outgoingCalls(rpc)
+  return {
+    ...addressCalls(rpc),
+    ...incomingCalls(rpc),
+    ...outgoing,
+    ...signingCalls(rpc, outgoing.findOutgoing, log),
+    ...balanceCalls(rpc),
+  }
+}
 
+type WalletRpc = ReturnType<typeof openWalletRpc>
+
+/** Makes what asks the wallet: each way to ask says what a refusal means. */
+function openWalletRpc(connection: ReturnType<typeof openMoneroConnection>) {
   /** Calls a method and reads its answer. @throws NodeUnreachable, NodeRefused */
   async function call<Schema extends z.ZodType>(
     schema: Schema,
@@ -156,6 +169,14 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
     }
   }
 
+  /** Has the wallet's file written. */
+  const store = () => query(answers.nothing, 'store')
+
+  return { query, find, order, refresh, store, unreadable }
+}
+
+/** The calls about the wallet's own addresses. */
+function addressCalls({ query, find, order, store, unreadable }: WalletRpc) {
   /** Whether the wallet has made the address with this minor index. */
   async function hasAddress(minor: number): Promise<boolean> {
     const params = { account_index: ACCOUNT, address_index: [minor] }
@@ -163,60 +184,8 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
     return found !== undefined
   }
 
-  /**
-   * Reads what the wallet knows of one transaction: its payments to us, and the transaction itself if we sent
-   * it. If both are absent, the transaction may exist all the same.
-   */
-  async function findTransaction(txHash: string) {
-    await refresh()
-    const params = { txid: txHash, account_index: ACCOUNT }
-    const found = await find(MONERO_ERROR.wrongTxid, answers.transferByTxid, 'get_transfer_by_txid', params)
-    const rows = found?.transfers ?? []
-    if (rows.some((row) => row.txid !== txHash))
-      throw unreadable('get_transfer_by_txid', 'another transaction')
-    const payments = new Map<string, MoneroIncoming>()
-    for (const row of rows)
-      if (row.type === 'in' || row.type === 'pool') addPayment(payments, row, row.type === 'pool')
-    const sent = OUTGOING_TYPES.flatMap(([type, state]) =>
-      rows.filter((row) => row.type === type).map((row) => toOutgoing(row, state)),
-    )
-    return { incoming: [...payments.values()], outgoing: sent[0] }
-  }
-
-  /** Lists what came in blocks `from` to `to`; in halves, if there is too much for one answer. */
-  async function listInBlocks(from: number, to?: number): Promise<answers.TransferRow[]> {
-    try {
-      const params = { in: true, all_accounts: true, ...between(from, to) }
-      return (await query(answers.transfers, 'get_transfers', params)).in
-    } catch (error) {
-      const last = to ?? (await query(answers.height, 'get_height')).height
-      if (!(error instanceof AnswerTooLong) || from >= last) throw error
-      const middle = Math.floor((from + last) / 2)
-      return [...(await listInBlocks(from, middle)), ...(await listInBlocks(middle + 1, to))]
-    }
-  }
-
-  const store = () => query(answers.nothing, 'store')
-
-  /**
-   * Reads how far a transaction of ours is. One that is `unknown` may exist: a wallet that was killed before
-   * it wrote its file doesn't know what it sent until that is in a block.
-   */
-  async function findOutgoing(txHash: string) {
-    const { state, confirmations } = (await findTransaction(txHash)).outgoing ?? NOT_KNOWN
-    return { state, confirmations }
-  }
-
   return {
-    findTransaction,
-    findOutgoing,
     hasAddress,
-
-    /** How many blocks the wallet has taken in, which is all that its daemon has. */
-    async getHeight(): Promise<number> {
-      await refresh()
-      return (await query(answers.height, 'get_height')).height
-    },
 
     async primaryAddress(): Promise<string> {
       const params = { account_index: ACCOUNT, address_index: [0] }
@@ -264,6 +233,30 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
       await store()
       return made
     },
+  }
+}
+
+/** The calls about what came in, and how far the wallet is with the chain. */
+function incomingCalls({ query, refresh }: WalletRpc) {
+  /** Lists what came in blocks `from` to `to`; in halves, if there is too much for one answer. */
+  async function listInBlocks(from: number, to?: number): Promise<answers.TransferRow[]> {
+    try {
+      const params = { in: true, all_accounts: true, ...between(from, to) }
+      return (await query(answers.transfers, 'get_transfers', params)).in
+    } catch (error) {
+      const last = to ?? (await query(answers.height, 'get_height')).height
+      if (!(error instanceof AnswerTooLong) || from >= last) throw error
+      const middle = Math.floor((from + last) / 2)
+      return [...(await listInBlocks(from, middle)), ...(await listInBlocks(middle + 1, to))]
+    }
+  }
+
+  return {
+    /** How many blocks the wallet has taken in, which is all that its daemon has. */
+    async getHeight(): Promise<number> {
+      await refresh()
+      return (await query(answers.height, 'get_height')).height
+    },
 
     /**
      * Lists what came to the account: in the pool, in a block numbered `sinceHeight` or higher, or in one of
@@ -295,6 +288,43 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
       const heightOf = ({ height = Infinity }: MoneroIncoming) => height
       return [...payments.values()].sort((one, other) => heightOf(one) - heightOf(other) || 0)
     },
+  }
+}
+
+/** The calls about what the wallet has sent. */
+function outgoingCalls({ query, find, refresh, unreadable }: WalletRpc) {
+  /**
+   * Reads what the wallet knows of one transaction: its payments to us, and the transaction itself if we sent
+   * it. If both are absent, the transaction may exist all the same.
+   */
+  async function findTransaction(txHash: string) {
+    await refresh()
+    const params = { txid: txHash, account_index: ACCOUNT }
+    const found = await find(MONERO_ERROR.wrongTxid, answers.transferByTxid, 'get_transfer_by_txid', params)
+    const rows = found?.transfers ?? []
+    if (rows.some((row) => row.txid !== txHash))
+      throw unreadable('get_transfer_by_txid', 'another transaction')
+    const payments = new Map<string, MoneroIncoming>()
+    for (const row of rows)
+      if (row.type === 'in' || row.type === 'pool') addPayment(payments, row, row.type === 'pool')
+    const sent = OUTGOING_TYPES.flatMap(([type, state]) =>
+      rows.filter((row) => row.type === type).map((row) => toOutgoing(row, state)),
+    )
+    return { incoming: [...payments.values()], outgoing: sent[0] }
+  }
+
+  /**
+   * Reads how far a transaction of ours is. One that is `unknown` may exist: a wallet that was killed before
+   * it wrote its file doesn't know what it sent until that is in a block.
+   */
+  async function findOutgoing(txHash: string) {
+    const { state, confirmations } = (await findTransaction(txHash)).outgoing ?? NOT_KNOWN
+    return { state, confirmations }
+  }
+
+  return {
+    findTransaction,
+    findOutgoing,
 
     /** Lists transactions that spend the wallet's money: in blocks from `sinceHeight` on, or in none. */
     async listOutgoing({ sinceHeight }: { readonly sinceHeight: number }): Promise<MoneroOutgoing[]> {
@@ -306,7 +336,16 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
         for (const row of answer[type]) if (!found.has(row.txid)) found.set(row.txid, toOutgoing(row, state))
       return [...found.values()]
     },
+  }
+}
 
+/** The calls that sign and send. @param findOutgoing says whether a transaction is in a block already */
+function signingCalls(
+  { order, refresh, store, unreadable }: WalletRpc,
+  findOutgoing: ReturnType<typeof outgoingCalls>['findOutgoing'],
+  log: Log,
+) {
+  return {
     /**
      * Signs a transaction, which is neither sent nor are its inputs reserved: the next one may use the same.
      *
@@ -350,7 +389,12 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
         log.warn({ err: error, tx: txHash }, 'the wallet sent a transaction and could not write its file')
       await store().catch(noteLost)
     },
+  }
+}
 
+/** The calls about what the wallet holds, and what of that is spent. */
+function balanceCalls({ query, order, refresh }: WalletRpc) {
+  return {
     /** Makes the wallet ask its daemon what is spent. @returns false if it doesn't trust its daemon */
     async rescanSpent(): Promise<boolean> {
       try {

@@ -32,6 +32,11 @@ export const ZERO_HASH = '0'.repeat(64)
 /** All money there is: amounts are numbers of 128 bits. */
 export const MAX_RAW = (1n << 128n) - 1n
 
+/** The hash by which the node knows the block of a record: upper case, where records have lower case. */
+export const hashOf = ({ tx }: { readonly tx: string }): string => tx.toUpperCase()
+/** A block's hash as records have it. */
+export const txOf = (hash: string): string => hash.toLowerCase()
+
 /** Links of the blocks by which the network raises an account's version, which the account doesn't sign. */
 const EPOCH_LINKS = ['epoch v1 block', 'epoch v2 block'].map((text) =>
   Buffer.from(text).toString('hex').toUpperCase().padEnd(64, '0'),

@@ -1,15 +1,18 @@
 import { randomInt } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { noteProblem } from '../../coin-state.ts'
-import type { AddressSource, CoinDriver } from '../../driver.ts'
-import { reconcileAccounts } from './nano-accounts.ts'
+import { AGREES, NOT_COMPARED, type AddressSource, type CoinDriver } from '../../driver.ts'
+import { reconcileAccounts } from './nano-reconcile.ts'
 import { nanoHoldings } from './nano-holdings.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
-import { checkSeed, MAX_RUN, settleOrDiffer, tryWork } from './nano-sender.ts'
+import { MAX_RUN, maySign } from './nano-sender.ts'
+import { recoverOrDiffer } from './nano-recovery.ts'
+import { tryWork } from './nano-work.ts'
 import { scanInvoice, scanRound } from './nano-scan.ts'
 import { findSend } from './nano-proof.ts'
-import { runTreasury } from './nano-treasury.ts'
+import { sweep } from './nano-sweep.ts'
+import { payFromTreasury } from './nano-treasury.ts'
 
 /** Payouts that one block pays; the others of the same payee are in the next. */
 const MAX_PAYOUTS_IN_BLOCK = 100
@@ -32,18 +35,19 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
     async checkAgreement() {
       const { treasury } = ctx.nano.wallet()
       await noteProblem(ctx, 'xno', 'wallet', undefined)
-      if (!(await checkSeed(ctx))) return { kind: 'not compared' }
-      const settled = await settleOrDiffer(ctx, treasury)
-      if (settled.kind === 'differs') return settled
+      if (!(await maySign(ctx))) return NOT_COMPARED
+      const recovered = await recoverOrDiffer(ctx, treasury)
+      if (recovered.kind === 'differs') return recovered
       await tryWork(ctx)
-      return { kind: 'agrees' }
+      return AGREES
     },
     bounds: { maxPayouts: MAX_PAYOUTS_IN_BLOCK, maxGroups: MAX_RUN },
     async isUnderWay() {
-      const open = await ctx.payouts.listOpenTransfers('xno', TREASURY_INDEX)
+      const open = await ctx.payouts.transfers.listOpen('xno', TREASURY_INDEX)
       return open.some(({ kind }) => kind === 'payout')
     },
-    pay: (next) => runTreasury(ctx, next),
+    pay: (next) => payFromTreasury(ctx, next),
+    sweep: (round) => sweep(ctx, round),
     holdings: () => nanoHoldings(ctx),
     reconcile: (_before, findings) => reconcileAccounts(ctx, findings),
   }

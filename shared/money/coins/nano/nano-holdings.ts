@@ -1,8 +1,9 @@
 import type { Holdings } from '../../driver.ts'
 import { dustThreshold } from '../../coin.ts'
-import { OPEN_TRANSFERS, TREASURY_INDEX } from '../../payout.ts'
+import { OPEN_TRANSFERS, TREASURY_INDEX } from '../../transfer.ts'
 import { parseNanoAddress } from '../../../crypto/nano-address.ts'
 import { pagesOf } from '../../../platform/records.ts'
+import { hashOf, txOf } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 
 const MOST_OPEN = 10_000
@@ -19,22 +20,24 @@ export async function nanoHoldings(ctx: NanoContext): Promise<Holdings | undefin
   // As the database knows it: who watches may have no seed.
   const address = (await ctx.coins.findCoin('xno'))?.treasury_address
   if (address === undefined) return undefined
-  const open = await ctx.payouts.listTransfers('xno', OPEN_TRANSFERS, MOST_OPEN)
-  const blocks = await rpc.blocksInfo(open.map(({ tx }) => tx.toUpperCase()))
+  const open = await ctx.payouts.transfers.list('xno', OPEN_TRANSFERS, MOST_OPEN)
+  const blocks = await rpc.blocksInfo(open.map(hashOf))
   if ([...blocks.values()].some(({ confirmed }) => !confirmed)) return undefined
   let heldRaw = await readBalance(ctx, address)
   for (const { tx, kind, amount_raw: raw } of open)
-    if (kind === 'payout' && blocks.has(tx.toUpperCase())) heldRaw += BigInt(raw)
+    if (kind === 'payout' && blocks.has(hashOf({ tx }))) heldRaw += BigInt(raw)
   const waiting = (await rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
-  const waitingTxs = waiting.map(({ hash }) => hash.toLowerCase())
-  const ours = await ctx.payouts.listTransfersByTx('xno', waitingTxs)
+  const waitingTxs = waiting.map(({ hash }) => txOf(hash))
+  const ours = await ctx.payouts.transfers.listByTx('xno', waitingTxs)
   const ourTxs = new Set(ours.map(({ tx }) => tx))
-  for (const { hash, amountRaw } of waiting) if (ourTxs.has(hash.toLowerCase())) heldRaw += amountRaw
+  for (const { hash, amountRaw } of waiting) if (ourTxs.has(txOf(hash))) heldRaw += amountRaw
   const indexes = new Set(open.flatMap(({ account_index: index = 0 }) => (index === 0 ? [] : [index])))
-  for (const { index } of await ctx.coins.listUnassigned('xno')) indexes.add(index)
-  heldRaw += await sumUnreceived(ctx, address, indexes)
+  for (const { index } of await ctx.coins.addresses.listUnassigned('xno')) indexes.add(index)
+  const { unreceivedRaw, receivedAt } = await readUnswept(ctx, address)
+  heldRaw += unreceivedRaw
+  for (const index of receivedAt) indexes.add(index)
   indexes.delete(TREASURY_INDEX)
-  const accounts = await ctx.coins.listAddresses('xno', [...indexes])
+  const accounts = await ctx.coins.addresses.listAt('xno', [...indexes])
   for (let start = 0; start < accounts.length; start += ACCOUNTS_AT_ONCE) {
     const batch = accounts.slice(start, start + ACCOUNTS_AT_ONCE)
     const balances = await Promise.all(batch.map((account) => readBalance(ctx, account.address)))
@@ -46,22 +49,26 @@ export async function nanoHoldings(ctx: NanoContext): Promise<Holdings | undefin
 const readBalance = async ({ nano }: NanoContext, address: string): Promise<bigint> =>
   (await nano.rpc.accountInfo(address))?.confirmedBalanceRaw ?? 0n
 
-/** Sums what is on the books and waits to be received. @param received gets the accounts of all others added */
-async function sumUnreceived(ctx: NanoContext, treasury: string, received: Set<number>) {
-  let sumRaw = 0n
-  for await (const page of pagesOf((after) => ctx.invoices.listUnswept('xno', after, PAGE))) {
+/**
+ * Reads where the money is that is on the books and not in the treasury: the sum of what waits to be received, and
+ * the indexes of the accounts that have received the rest.
+ */
+async function readUnswept(ctx: NanoContext, treasury: string) {
+  let unreceivedRaw = 0n
+  const receivedAt = new Set<number>()
+  for await (const page of pagesOf((after) => ctx.invoices.arrivals.listUnswept('xno', after, PAGE))) {
     const indexes = new Set(page.map(({ address_index: index }) => index))
-    const addresses = await ctx.coins.listAddresses('xno', [...indexes])
+    const addresses = await ctx.coins.addresses.listAt('xno', [...indexes])
     const places = [...addresses, { index: TREASURY_INDEX, address: treasury }]
     const keys = new Map(places.map(({ index, address }) => [index, parseNanoAddress(address)?.publicKey]))
-    const blocks = await ctx.nano.rpc.blocksInfo(page.map(({ tx }) => tx.toUpperCase()))
+    const blocks = await ctx.nano.rpc.blocksInfo(page.map(hashOf))
     for (const { tx, address_index: index } of page) {
-      const found = blocks.get(tx.toUpperCase())
+      const found = blocks.get(hashOf({ tx }))
       // What the operator recorded by hand may be nowhere: then the books have more than the chain.
       if (found?.block === undefined || found.block.link !== keys.get(index) || !found.confirmed) continue
-      if (found.receivedBy === undefined) sumRaw += found.amountRaw ?? 0n
-      else received.add(index)
+      if (found.receivedBy === undefined) unreceivedRaw += found.amountRaw ?? 0n
+      else receivedAt.add(index)
     }
   }
-  return sumRaw
+  return { unreceivedRaw, receivedAt }
 }

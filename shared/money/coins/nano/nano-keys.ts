@@ -18,7 +18,7 @@ const rememberedOf = new Map<string, Map<number, NanoAccount>>()
 /** Ed25519 as in RFC 8032, with Blake2b-512 in the place of SHA-512 (docs.nano.org, Signing). */
 const nanoEd25519 = eddsa(ed25519.Point, blake2b, { adjustScalarBytes: clampScalar })
 
-export { TREASURY_INDEX } from '../../payout.ts'
+export { TREASURY_INDEX } from '../../transfer.ts'
 
 export interface NanoAccount {
   readonly index: number

@@ -11,6 +11,9 @@ export interface ClaimedSend extends NanoReceivable {
   readonly address: string
 }
 
+/** What is said of a send in a confirmed block: that is final, so there are no further confirmations to count. */
+export const CONFIRMED = { confirmations: 1, isConfirmed: true } as const
+
 /**
  * `unsigned`: the nodes have a rule of their own for signatures, so the node may tell the truth. `unproven`:
  * it no longer has the block that would prove it. `untrue`: no honest node lists such a send.

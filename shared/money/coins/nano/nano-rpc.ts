@@ -47,10 +47,24 @@ interface RpcOptions {
 }
 
 /** Makes the interface of a Nano node; asks nothing yet. @throws TypeError for a bad URL */
-export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WORK_TIMEOUT_MS }: RpcOptions) {
+export function createNanoRpc(options: RpcOptions) {
+  const node = openNode(options)
+  const blocks = blockCalls(node)
+  return {
+    ...receivableCalls(node),
+    ...blocks,
+    ...accountCalls(node, blocks.blockInfo),
+    ...workCalls(node, options),
+    ...networkCalls(node),
+  }
+}
+
+type NanoNode = ReturnType<typeof openNode>
+
+/** Makes what asks a node, or its work server, and checks the form of its answers. */
+function openNode({ url, workUrl, log, timeoutMs }: RpcOptions) {
   const node = readNodeUrl(url, 'http')
   const workServer = workUrl === undefined ? node : readNodeUrl(workUrl, 'http')
-  let knownThresholds: NanoWorkThresholds | undefined
 
   /** Asks the node, or the work server, and checks the form of its answer. */
   async function ask<Answer extends z.ZodType>(
@@ -81,6 +95,18 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     return new NodeUnreachable(`${action} at ${node.origin} was answered with ${what}`)
   }
 
+  /** @throws NodeUnreachable unless `named` is what was asked for, each once. @param kind in the plural */
+  function requireEach(action: string, kind: string, asked: readonly string[], named: readonly string[]) {
+    const open = new Set(asked)
+    if (!named.every((key) => open.delete(key))) throw misled(action, `${kind} that were not asked for`)
+    if (open.size > 0) throw misled(action, `fewer ${kind} than were asked for`)
+  }
+
+  return { ask, misled, requireEach, workServer }
+}
+
+/** The calls about sends that wait to be received. */
+function receivableCalls({ ask, misled }: NanoNode) {
   /**
    * Reads the sends of at least `thresholdRaw` that wait at these addresses: confirmed ones, with
    * `unconfirmed` the others too; the largest first, up to 10,000 of an address. An address without any is
@@ -138,66 +164,11 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
       if (amountRaw < leastRaw) throw misled(action, 'an amount below the threshold')
   }
 
-  /** Reads the last blocks of accounts, confirmed or not; an account without blocks is not in the map. */
-  async function frontiers(addresses: readonly string[]): Promise<Map<string, string>> {
-    for (const address of addresses) assertAddress('addresses', address)
-    const found = new Map<string, string>()
-    const unique = [...new Set(addresses)]
-    for (let start = 0; start < unique.length; start += RECEIVABLE_BATCH) {
-      const accounts = unique.slice(start, start + RECEIVABLE_BATCH)
-      const answer = await ask({ action: 'accounts_frontiers', accounts }, answers.accountsFrontiers)
-      for (const reason of answer.errors.values())
-        if (reason !== 'Account not found') throw misled('accounts_frontiers', 'an error about an account')
-      const named = [...answer.frontiers.keys(), ...answer.errors.keys()]
-      requireEach('accounts_frontiers', 'accounts', accounts, named)
-      for (const [address, hash] of answer.frontiers) found.set(address, hash)
-    }
-    return found
-  }
+  return { receivable }
+}
 
-  /** @throws NodeUnreachable unless `named` is what was asked for, each once. @param kind in the plural */
-  function requireEach(action: string, kind: string, asked: readonly string[], named: readonly string[]) {
-    const open = new Set(asked)
-    if (!named.every((key) => open.delete(key))) throw misled(action, `${kind} that were not asked for`)
-    if (open.size > 0) throw misled(action, `fewer ${kind} than were asked for`)
-  }
-
-  /**
-   * Reads an account's newest block ("frontier"), its balance, height and representative, confirmed or not,
-   * and its confirmed height and balance. Account, balance and height are compared with the frontier, which
-   * is read as well: whoever signs a send over a wrong balance sends another amount than intended. What is
-   * said of confirmation is the node's word.
-   *
-   * @returns undefined if the account has no blocks
-   * @throws NodeUnreachable also if the answer contradicts the frontier
-   */
-  async function accountInfo(address: string): Promise<NanoAccountInfo | undefined> {
-    assertAddress('address', address)
-    let info: z.output<typeof answers.accountInfo>
-    const options = { include_confirmed: 'true', representative: 'true' }
-    try {
-      info = await ask({ action: 'account_info', account: address, ...options }, answers.accountInfo)
-    } catch (error) {
-      if (error instanceof NodeRefused && error.reason === 'Account not found') return undefined
-      throw error
-    }
-    // The frontier's hash, which blockInfo() has checked, and its signature cover account and balance.
-    const frontier = await blockInfo(info.frontier)
-    if (frontier === undefined) throw misled('account_info', 'a frontier that the node does not have')
-    if (frontier.account !== address) throw misled('account_info', "another account's frontier")
-    if (frontier.balanceRaw !== info.balanceRaw)
-      throw misled('account_info', 'another balance than its frontier has')
-    if (frontier.height !== info.height) throw misled('account_info', 'another height than its frontier has')
-    if (info.confirmedHeight > info.height)
-      throw misled('account_info', 'more blocks confirmed than there are')
-    const { block } = frontier
-    // Nothing is proven by an epoch block, which the account doesn't sign, or by a block of an older kind,
-    // which comes without its fields: what is signed on it is compared with what is stored.
-    if (block !== undefined && !isEpochBlock(block) && !isSignedByAccount(block))
-      throw misled('account_info', 'a frontier that the account did not sign')
-    return { address, ...info }
-  }
-
+/** The calls about blocks, each known by its hash. */
+function blockCalls({ ask, misled, requireEach }: NanoNode) {
   /** Reads blocks by their hashes; one that the node doesn't have is not in the map. */
   async function blocksInfo(hashes: readonly string[]): Promise<Map<string, NanoBlockInfo>> {
     for (const hash of hashes) assertHash('hashes', hash)
@@ -243,6 +214,74 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     return hash
   }
 
+  return { blocksInfo, blockInfo, process }
+}
+
+/** The calls about accounts. @param blockInfo reads the block that an account ends with */
+function accountCalls(
+  { ask, misled, requireEach }: NanoNode,
+  blockInfo: ReturnType<typeof blockCalls>['blockInfo'],
+) {
+  /** Reads the last blocks of accounts, confirmed or not; an account without blocks is not in the map. */
+  async function frontiers(addresses: readonly string[]): Promise<Map<string, string>> {
+    for (const address of addresses) assertAddress('addresses', address)
+    const found = new Map<string, string>()
+    const unique = [...new Set(addresses)]
+    for (let start = 0; start < unique.length; start += RECEIVABLE_BATCH) {
+      const accounts = unique.slice(start, start + RECEIVABLE_BATCH)
+      const answer = await ask({ action: 'accounts_frontiers', accounts }, answers.accountsFrontiers)
+      for (const reason of answer.errors.values())
+        if (reason !== 'Account not found') throw misled('accounts_frontiers', 'an error about an account')
+      const named = [...answer.frontiers.keys(), ...answer.errors.keys()]
+      requireEach('accounts_frontiers', 'accounts', accounts, named)
+      for (const [address, hash] of answer.frontiers) found.set(address, hash)
+    }
+    return found
+  }
+
+  /**
+   * Reads an account's newest block ("frontier"), its balance, height and representative, confirmed or not,
+   * and its confirmed height and balance. Account, balance and height are compared with the frontier, which
+   * is read as well: whoever signs a send over a wrong balance sends another amount than intended. What is
+   * said of confirmation is the node's word.
+   *
+   * @returns undefined if the account has no blocks
+   * @throws NodeUnreachable also if the answer contradicts the frontier
+   */
+  async function accountInfo(address: string): Promise<NanoAccountInfo | undefined> {
+    assertAddress('address', address)
+    let info: z.output<typeof answers.accountInfo>
+    const options = { include_confirmed: 'true', representative: 'true' }
+    try {
+      info = await ask({ action: 'account_info', account: address, ...options }, answers.accountInfo)
+    } catch (error) {
+      if (error instanceof NodeRefused && error.reason === 'Account not found') return undefined
+      throw error
+    }
+    // The frontier's hash, which blockInfo() has checked, and its signature cover account and balance.
+    const frontier = await blockInfo(info.frontier)
+    if (frontier === undefined) throw misled('account_info', 'a frontier that the node does not have')
+    if (frontier.account !== address) throw misled('account_info', "another account's frontier")
+    if (frontier.balanceRaw !== info.balanceRaw)
+      throw misled('account_info', 'another balance than its frontier has')
+    if (frontier.height !== info.height) throw misled('account_info', 'another height than its frontier has')
+    if (info.confirmedHeight > info.height)
+      throw misled('account_info', 'more blocks confirmed than there are')
+    const { block } = frontier
+    // Nothing is proven by an epoch block, which the account doesn't sign, or by a block of an older kind,
+    // which comes without its fields: what is signed on it is compared with what is stored.
+    if (block !== undefined && !isEpochBlock(block) && !isSignedByAccount(block))
+      throw misled('account_info', 'a frontier that the account did not sign')
+    return { address, ...info }
+  }
+
+  return { frontiers, accountInfo }
+}
+
+/** The calls about proof of work. */
+function workCalls({ ask, workServer }: NanoNode, { workTimeoutMs = WORK_TIMEOUT_MS }: RpcOptions) {
+  let knownThresholds: NanoWorkThresholds | undefined
+
   /**
    * Reads how much work the network asks for, at most as much as the live one: more would be a lie or a
    * mistake. For a node that refuses the (deprecated) call it is the live network's, which is enough
@@ -284,15 +323,12 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     return work
   }
 
+  return { workThresholds, generateWork }
+}
+
+/** The calls about the network, and how far the node is with it. */
+function networkCalls({ ask, misled }: NanoNode) {
   return {
-    receivable,
-    frontiers,
-    accountInfo,
-    blocksInfo,
-    blockInfo,
-    process,
-    workThresholds,
-    generateWork,
     /** `live`, `beta`, `test` or `dev`. */
     network: async (): Promise<string> => (await ask({ action: 'version' }, answers.version)).network,
     countPeers: async (): Promise<number> => (await ask({ action: 'peers' }, answers.peers)).peers.size,

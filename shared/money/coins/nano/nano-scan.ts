@@ -1,14 +1,17 @@
 import type { Context } from '../../../context.ts'
 import { pagesOf } from '../../../platform/records.ts'
 import { dustThreshold } from '../../coin.ts'
-import type { InvoiceRecord, SeenPayment } from '../../invoice.ts'
+import type { InvoiceRecord } from '../../invoice.ts'
+import type { SeenPayment } from '../../arrival.ts'
 import type { Scan, Sighting } from '../../driver.ts'
-import type { PaymentProgress, WatchedAddress } from '../../invoice-store.ts'
+import type { WatchedAddress } from '../../invoice-store.ts'
+import type { PaymentProgress } from '../../arrival-store.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
+import { hashOf, txOf } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
-import { settleOrDiffer } from './nano-sender.ts'
+import { recoverOrDiffer } from './nano-recovery.ts'
 import { readNode } from './nano-health.ts'
-import { logDoubt, proveSends, type ClaimedSend } from './nano-proof.ts'
+import { CONFIRMED, logDoubt, proveSends, type ClaimedSend } from './nano-proof.ts'
 import { RECEIVABLE_BATCH } from './nano-rpc.ts'
 
 /*
@@ -17,9 +20,8 @@ import { RECEIVABLE_BATCH } from './nano-rpc.ts'
  */
 
 const AT_ONCE = 4
-/** Few at first, so that the node is soon asked, then twice as many each time. */
-const FIRST_OPEN_PAGE = AT_ONCE * RECEIVABLE_BATCH
-const MAX_OPEN_PAGE = 16 * RECEIVABLE_BATCH
+/** Unexpired invoices that are read at once, and asked about in batches. */
+const OPEN_PAGE = 16 * RECEIVABLE_BATCH
 const EXPIRED_PAGES = 100
 
 /**
@@ -39,7 +41,7 @@ export async function* scanRound(ctx: NanoContext, startedAt: number): Scan {
 
 /** Scans addresses of payments under way, which a crash may have left, and of all unexpired invoices. */
 async function* scanOpen(ctx: NanoContext): AsyncGenerator<Sighting> {
-  const underWay = await ctx.invoices.listUnderWay('xno')
+  const underWay = await ctx.invoices.arrivals.listUnderWay('xno')
   const indexes = new Set(underWay.map(({ address_index }) => address_index))
   const invoices = await ctx.invoices.findByAddresses('xno', [...indexes])
   yield* scanAddresses(ctx, invoices.map(addressOf))
@@ -51,21 +53,15 @@ async function* scanOpen(ctx: NanoContext): AsyncGenerator<Sighting> {
   for await (const sightings of read) yield* sightings
 }
 
-/** Yields batches of unexpired invoices' addresses; reads the next page while these are asked about. */
+/** Yields batches of unexpired invoices' addresses. */
 async function* readOpen(ctx: NanoContext): AsyncGenerator<string[]> {
-  let limit = FIRST_OPEN_PAGE
-  const read = (after: string) => {
-    const page = ctx.invoices.listOpenIndexes('xno', after, limit)
-    limit = Math.min(2 * limit, MAX_OPEN_PAGE)
-    page.catch(() => undefined) // whoever awaits it gets the error; nobody does if another page failed before
-    return page
-  }
-  let next = read('')
-  for (let page = await next; page !== undefined; page = await next) {
-    next = read(page.last)
+  for (let after = ''; ;) {
+    const page = await ctx.invoices.listOpenIndexes('xno', after, OPEN_PAGE)
+    if (page === undefined) return
     const addresses = await addressesOf(ctx, page.indexes)
     for (let start = 0; start < addresses.length; start += RECEIVABLE_BATCH)
       yield addresses.slice(start, start + RECEIVABLE_BATCH)
+    after = page.last
   }
 }
 
@@ -80,7 +76,8 @@ async function addressesOf(ctx: NanoContext, indexes: readonly number[]): Promis
   knownAddresses.set(ctx, known)
   const missing = indexes.filter((index) => !known.has(index))
   if (missing.length > 0)
-    for (const { index, address } of await ctx.coins.listAddresses('xno', missing)) known.set(index, address)
+    for (const { index, address } of await ctx.coins.addresses.listAt('xno', missing))
+      known.set(index, address)
   return indexes.map((index) => {
     const address = known.get(index)
     if (address === undefined) throw new Error(`the invoice address ${index} was not made here`)
@@ -128,7 +125,7 @@ async function* readAhead<Page, Read>(
       try {
         const { done, value } = await pages.next()
         if (done === true) isLast = true
-        else underWay.push(settled(read(value)))
+        else underWay.push(outcomeOf(read(value)))
       } catch (error) {
         errors.push(error)
         isLast = true
@@ -142,7 +139,7 @@ async function* readAhead<Page, Read>(
   if (errors.length > 0) throw errors[0]
 }
 
-const settled = async <Read>(reading: Promise<Read>): Promise<PromiseSettledResult<Read>> =>
+const outcomeOf = async <Read>(reading: Promise<Read>): Promise<PromiseSettledResult<Read>> =>
   (await Promise.allSettled([reading]))[0]
 
 /** Scans addresses of ours. @throws NodeUnreachable, NodeRefused */
@@ -184,15 +181,13 @@ async function readChains(ctx: NanoContext, addresses: readonly string[]): Promi
   const frontiers = await ctx.nano.rpc.frontiers(addresses)
   if (frontiers.size === 0) return [] // as of nearly every page: an invoice's account has no block of its own
   const sightings: Sighting[] = []
-  const txs = [...frontiers.values()].map((hash) => hash.toLowerCase())
-  const known = new Set((await ctx.payouts.listTransfersByTx('xno', txs)).map(({ tx }) => tx))
-  const strange = [...frontiers].flatMap(([address, hash]) =>
-    known.has(hash.toLowerCase()) ? [] : [address],
-  )
-  for (const { index, address } of await ctx.coins.findAddresses('xno', strange)) {
+  const txs = [...frontiers.values()].map((hash) => txOf(hash))
+  const known = new Set((await ctx.payouts.transfers.listByTx('xno', txs)).map(({ tx }) => tx))
+  const strange = [...frontiers].flatMap(([address, hash]) => (known.has(txOf(hash)) ? [] : [address]))
+  for (const { index, address } of await ctx.coins.addresses.listByAddress('xno', strange)) {
     try {
-      const settled = await settleOrDiffer(ctx, { index, address })
-      if (settled.kind === 'differs') sightings.push(settled)
+      const recovered = await recoverOrDiffer(ctx, { index, address })
+      if (recovered.kind === 'differs') sightings.push(recovered)
     } catch (error) {
       if (!(error instanceof NodeUnreachable)) throw error
       sightings.push({ kind: 'payments', found: [], troubles: [error.message] })
@@ -208,7 +203,7 @@ const FORGOTTEN_AT_ONCE = 10_000
  * reconciliation. What comes there belongs to no invoice: it is swept, and the operator is told.
  */
 async function* scanForgotten(ctx: NanoContext, now: number): AsyncGenerator<Sighting> {
-  const due = await ctx.coins.listForgottenDue('xno', now, FORGOTTEN_AT_ONCE)
+  const due = await ctx.coins.addresses.listForgottenDue('xno', now, FORGOTTEN_AT_ONCE)
   for (let start = 0; start < due.length; start += RECEIVABLE_BATCH) {
     const scanned = due.slice(start, start + RECEIVABLE_BATCH)
     const receivable = await ctx.nano.rpc.receivable(scanned.map(addressOf), dustThreshold('xno'))
@@ -228,22 +223,22 @@ async function* scanUnconfirmed(ctx: NanoContext, startedAt: number): AsyncGener
   const seen = await toSeen(ctx, proven)
   const found = seen.map((payment) => ({ ...payment, confirmations: 0, isConfirmed: false }))
   yield { kind: 'payments', found, troubles: [] }
-  const listedSeen = await ctx.invoices.listUnderWay('xno')
+  const listedSeen = await ctx.invoices.arrivals.listUnderWay('xno')
   const underWay = listedSeen.filter((payment) => payment.by === 'chain' && payment.waits_for_rate !== true)
-  const blocks = await ctx.nano.rpc.blocksInfo(underWay.map(({ tx }) => tx.toUpperCase()))
-  yield { kind: 'lost', payments: underWay.filter(({ tx }) => !blocks.has(tx.toUpperCase())) }
+  const blocks = await ctx.nano.rpc.blocksInfo(underWay.map(hashOf))
+  yield { kind: 'lost', payments: underWay.filter(({ tx }) => !blocks.has(hashOf({ tx }))) }
 }
 
 /** Returns sends as confirmed payments. @throws Error for an address that was not made here */
 async function toSeen(ctx: Context, sends: readonly ClaimedSend[]): Promise<SeenPayment[]> {
-  const records = await ctx.coins.findAddresses('xno', [...new Set(sends.map(({ address }) => address))])
+  const records = await ctx.coins.addresses.listByAddress('xno', [
+    ...new Set(sends.map(({ address }) => address)),
+  ])
   const indexes = new Map(records.map(({ address, index }) => [address, index]))
   return sends.map(({ address, hash, amountRaw }) => {
     const addressIndex = indexes.get(address)
     if (addressIndex === undefined) throw new Error(`the invoice address ${address} was not made here`)
-    // A confirmed block is final: there are no further confirmations to count.
-    const confirmed = { confirmations: 1, isConfirmed: true }
-    return { coin: 'xno', tx: hash.toLowerCase(), addressIndex, amountRaw, ...confirmed }
+    return { coin: 'xno', tx: txOf(hash), addressIndex, amountRaw, ...CONFIRMED }
   })
 }
 
@@ -253,11 +248,11 @@ const KNOWN_BATCH = 1_000
 async function withoutKnown(ctx: Context, listed: readonly ClaimedSend[]): Promise<ClaimedSend[]> {
   const known = new Set<string>()
   for (let start = 0; start < listed.length; start += KNOWN_BATCH) {
-    const txs = listed.slice(start, start + KNOWN_BATCH).map(({ hash }) => hash.toLowerCase())
-    for (const payment of await ctx.invoices.listPaymentProgress('xno', txs))
+    const txs = listed.slice(start, start + KNOWN_BATCH).map(({ hash }) => txOf(hash))
+    for (const payment of await ctx.invoices.arrivals.listProgress('xno', txs))
       if (needsNoScan(payment)) known.add(`${payment.tx}:${payment.amount_raw}`)
   }
-  return listed.filter(({ hash, amountRaw }) => !known.has(`${hash.toLowerCase()}:${amountRaw}`))
+  return listed.filter(({ hash, amountRaw }) => !known.has(`${txOf(hash)}:${amountRaw}`))
 }
 
 /** Whether a payment is settled and was not taken back, or waits for a rate. */
@@ -278,7 +273,7 @@ export async function* scanHinted(
   ctx: NanoContext,
   destinations: readonly string[],
 ): AsyncGenerator<Sighting, void> {
-  const ours = await ctx.coins.findAddresses('xno', destinations)
+  const ours = await ctx.coins.addresses.listByAddress('xno', destinations)
   if (ours.length === 0) return
   const invoices = await ctx.invoices.findByAddresses(
     'xno',

@@ -3,21 +3,17 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { SECOND_MS, nowSeconds } from '../../../platform/time.ts'
 import { pagesOf } from '../../../platform/records.ts'
 import { dustThreshold } from '../../coin.ts'
-import { runWalletRound } from '../../coin-round.ts'
-import { isStopped, stopCoin } from '../../coin-state.ts'
-import { recordArrival } from '../../arrivals.ts'
-import type { ArrivalRecord } from '../../invoice.ts'
+import type { SweepRound } from '../../driver.ts'
+import type { ArrivalRecord } from '../../arrival.ts'
 import { isNodeTrouble } from '../../node-errors.ts'
-import { nextDue } from '../../payout-round.ts'
-import { leastToMove, OPEN_TRANSFERS, TREASURY_INDEX } from '../../payout.ts'
-import { noteShown } from '../../settlement.ts'
-import { buildSend, type NanoAccountState, type NanoReceivable } from './nano-blocks.ts'
-import { nanoDriver } from './nano-driver.ts'
+import { leastToMove } from '../../payout.ts'
+import { OPEN_TRANSFERS, TREASURY_INDEX } from '../../transfer.ts'
+import { hashOf, txOf, buildSend, type NanoAccountState, type NanoReceivable } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import type { NanoAccount } from './nano-keys.ts'
-import { buildRun, MAX_RUN, receiveStep, runSender, type SenderStep } from './nano-sender.ts'
-import { proveSends, requireProvenSend } from './nano-proof.ts'
-import { runTreasury } from './nano-treasury.ts'
+import { MAX_RUN, buildRun, receiveStep, runSender, type SenderStep } from './nano-sender.ts'
+import { CONFIRMED, proveSends, requireProvenSend } from './nano-proof.ts'
+import { workTreasury } from './nano-treasury.ts'
 
 /* Money on the books is received at its account, sent to the treasury in one block, received there. */
 
@@ -32,52 +28,62 @@ const MISCOUNTED = 'a payment was counted with another amount than its block sen
 const ACCOUNT_PAGE = 100
 
 /**
- * Moves settled money from the invoices' accounts to the treasury, and sends due payouts, for about 20 s.
- * Also compares the treasury's chain with what is stored. Does nothing while Nano is halted.
+ * Moves money on the books from the invoices' accounts to the treasury, eight accounts at once, and works the
+ * treasury meanwhile, for about 20 s. Each chain is compared with the database before a block is built on it.
+ *
+ * @throws the worst error, at the end: an account's error ends the work on that account alone
  */
-export async function sweepNano(ctx: NanoContext): Promise<void> {
-  if (await isStopped(ctx, 'xno')) return
-  await runWalletRound(ctx, 'xno', () => sweepRound(ctx))
-}
-
-/** Sweeps eight accounts at once while the treasury sends and receives. @throws the worst error at the end */
-async function sweepRound(ctx: NanoContext): Promise<void> {
-  const { keys } = ctx.nano.wallet()
+export async function sweep(ctx: NanoContext, round: SweepRound): Promise<void> {
   const untilMs = performance.now() + ROUND_MS
   const indexes = await listAccounts(ctx)
-  // An account's error ends the work on that account alone, and is thrown at the end.
   const errors: unknown[] = []
-  const sweepNextAccounts = async (): Promise<void> => {
-    while (performance.now() < untilMs) {
-      const index = indexes.shift()
-      if (index === undefined) return
-      try {
-        const account = keys.deriveAccount(index)
-        const next = (state: NanoAccountState) => nextForAccount(ctx, account, state)
-        const end = await runSender(ctx, account, next, untilMs)
-        if (end.kind === 'differs') await stopCoin(ctx, 'xno', end)
-        if (end.kind === 'differs' || end.kind === 'stopped') return
-      } catch (error) {
-        errors.push(error)
-      }
-    }
-  }
-  const next = nextDue(ctx, nanoDriver(ctx))
+  const sweepers = Array.from({ length: ACCOUNTS_AT_ONCE }, () =>
+    sweepAccounts(ctx, round, indexes, untilMs, errors),
+  )
   let areSwept = false
-  const sweepers = Array.from({ length: ACCOUNTS_AT_ONCE }, sweepNextAccounts)
   const sweeping = Promise.all(sweepers).finally(() => (areSwept = true))
-  const workTreasury = async (): Promise<void> => {
+  const workMeanwhile = async (): Promise<void> => {
+    // Once more after the last account, whose money is at the treasury by then.
     for (let isLast = false; !isLast;) {
       isLast = areSwept
-      const difference = await runTreasury(ctx, next, { isReceiving: true })
-      if (difference !== undefined) await stopCoin(ctx, 'xno', difference)
+      const agreement = await workTreasury(ctx, round)
+      if (agreement.kind === 'differs') await round.halt(agreement)
       if (!isLast) await Promise.race([sweeping, sleep(TREASURY_EVERY_MS)])
     }
   }
-  for (const ended of await Promise.allSettled([sweeping, workTreasury()]))
+  for (const ended of await Promise.allSettled([sweeping, workMeanwhile()]))
     if (ended.status === 'rejected') errors.push(ended.reason)
   const worst = errors.find((error) => !isNodeTrouble(error)) ?? errors[0]
   if (worst !== undefined) throw worst
+}
+
+/**
+ * Takes one account after another from `indexes`, which several sweepers share, and empties it.
+ *
+ * @param untilMs when no account is begun any more, by performance.now
+ * @param errors gets the errors of accounts
+ */
+async function sweepAccounts(
+  ctx: NanoContext,
+  round: SweepRound,
+  indexes: number[],
+  untilMs: number,
+  errors: unknown[],
+): Promise<void> {
+  const { keys } = ctx.nano.wallet()
+  while (performance.now() < untilMs) {
+    const index = indexes.shift()
+    if (index === undefined) return
+    try {
+      const account = keys.deriveAccount(index)
+      const next = (state: NanoAccountState) => nextForAccount(ctx, round, account, state)
+      const end = await runSender(ctx, account, next, untilMs)
+      if (end.kind === 'differs') await round.halt(end)
+      if (end.kind === 'differs' || end.kind === 'not compared') return
+    } catch (error) {
+      errors.push(error)
+    }
+  }
 }
 
 /**
@@ -86,11 +92,15 @@ async function sweepRound(ctx: NanoContext): Promise<void> {
  */
 async function listAccounts(ctx: NanoContext): Promise<number[]> {
   const found = new Set<number>()
-  for (const { account_index: index } of await ctx.payouts.listTransfers('xno', OPEN_TRANSFERS, MAX_ACCOUNTS))
+  for (const { account_index: index } of await ctx.payouts.transfers.list(
+    'xno',
+    OPEN_TRANSFERS,
+    MAX_ACCOUNTS,
+  ))
     if (index !== undefined) found.add(index)
   const leastRaw = leastToMove(ctx.config, 'xno')
   const sums = new Map<number, bigint>()
-  for await (const page of pagesOf((after) => ctx.invoices.listUnswept('xno', after, PAGE))) {
+  for await (const page of pagesOf((after) => ctx.invoices.arrivals.listUnswept('xno', after, PAGE))) {
     if (found.size >= MAX_ACCOUNTS) break
     for (const { address_index: index, amount_raw: raw } of page)
       sums.set(index, (sums.get(index) ?? 0n) + BigInt(raw))
@@ -109,54 +119,67 @@ async function listAccounts(ctx: NanoContext): Promise<number[]> {
 
 /** Lists indexes of accounts that hold, or could receive, money of no invoice: it is swept too. */
 async function listUnassigned(ctx: NanoContext): Promise<number[]> {
-  const accounts = await ctx.coins.listUnassigned('xno')
+  const accounts = await ctx.coins.addresses.listUnassigned('xno')
   if (accounts.length === 0) return []
   const addresses = accounts.map(({ address }) => address)
   const receivable = await ctx.nano.rpc.receivable(addresses, leastToMove(ctx.config, 'xno'))
   const frontiers = await ctx.nano.rpc.frontiers(addresses)
-  const last = new Map([...frontiers].map(([address, hash]) => [hash.toLowerCase(), address]))
-  const ours = await ctx.payouts.listTransfersByTx('xno', [...last.keys()])
+  const last = new Map([...frontiers].map(([address, hash]) => [txOf(hash), address]))
+  const ours = await ctx.payouts.transfers.listByTx('xno', [...last.keys()])
   const holding = new Set(ours.flatMap(({ kind, tx }) => (kind === 'receive' ? [last.get(tx)] : [])))
   return accounts
     .filter(({ address }) => receivable.has(address) || holding.has(address))
     .map(({ index }) => index)
 }
 
-const hashOf = ({ tx }: ArrivalRecord): string => tx.toUpperCase()
 /** Whether its `tx` has the form of a block's hash. */
 const namesBlock = ({ tx }: ArrivalRecord): boolean => /^[0-9a-f]{64}$/.test(tx)
 
 /** Returns the next steps of an account; none if all its money is in the treasury. */
-async function nextForAccount(ctx: NanoContext, account: NanoAccount, state: NanoAccountState) {
-  let steps = await nextForArrivals(ctx, account, state)
+async function nextForAccount(
+  ctx: NanoContext,
+  round: SweepRound,
+  account: NanoAccount,
+  state: NanoAccountState,
+): Promise<SenderStep[]> {
+  let steps = await nextForArrivals(ctx, round, account, state)
   if (steps.length > 0) return steps
-  const [address] = await ctx.coins.listAddresses('xno', [account.index])
-  if (address?.unassigned === true && (await recordWaiting(ctx, account)))
-    steps = await nextForArrivals(ctx, account, state)
+  const [address] = await ctx.coins.addresses.listAt('xno', [account.index])
+  if (address?.unassigned === true && (await recordWaiting(ctx, round, account)))
+    steps = await nextForArrivals(ctx, round, account, state)
   return steps.length > 0 || state.balanceRaw === 0n ? steps : [sweepStep(ctx, state, [])]
 }
 
 /** Returns the next steps for what is on record at an account and not in the treasury; none if there is nothing. */
-async function nextForArrivals(ctx: NanoContext, account: NanoAccount, state: NanoAccountState) {
+async function nextForArrivals(
+  ctx: NanoContext,
+  round: SweepRound,
+  account: NanoAccount,
+  state: NanoAccountState,
+): Promise<SenderStep[]> {
   const isEmpty = state.balanceRaw === 0n
-  const readPage = (after: string) => ctx.invoices.listUnsweptAt('xno', account.index, after, ACCOUNT_PAGE)
+  const readPage = (after: string) =>
+    ctx.invoices.arrivals.listUnsweptAt('xno', account.index, after, ACCOUNT_PAGE)
   for await (const page of pagesOf(readPage)) {
-    const { receivable, receivedIds } = await readSweepPage(ctx, account, page.filter(namesBlock))
+    const { receivable, receivedIds } = await readSweepPage(ctx, round, account, page.filter(namesBlock))
     if (receivable.length > 0) return receiveAndSend(ctx, state, receivable, receivedIds)
     if (receivedIds.length > 0 && !isEmpty) return [sweepStep(ctx, state, receivedIds)]
-    if (receivedIds.length > 0) await ctx.invoices.setSwept(receivedIds, nowSeconds(ctx))
+    if (receivedIds.length > 0) await ctx.invoices.arrivals.setSwept(receivedIds, nowSeconds(ctx))
   }
   return []
 }
 
 /** Records up to MAX_RUN sends to an account that the node lists and its blocks prove. @returns false if none */
-async function recordWaiting(ctx: NanoContext, { address, index }: NanoAccount): Promise<boolean> {
+async function recordWaiting(
+  ctx: NanoContext,
+  round: SweepRound,
+  { address, index }: NanoAccount,
+): Promise<boolean> {
   const listed = (await ctx.nano.rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
   const claimed = listed.slice(0, MAX_RUN).map((send) => ({ ...send, address }))
   const { proven } = await proveSends(ctx.nano.rpc, claimed)
-  const confirmed = { coin: 'xno', addressIndex: index, confirmations: 1, isConfirmed: true } as const
   for (const { hash, amountRaw } of proven)
-    await recordArrival(ctx, { ...confirmed, tx: hash.toLowerCase(), amountRaw })
+    await round.recordArrival({ coin: 'xno', tx: txOf(hash), addressIndex: index, amountRaw, ...CONFIRMED })
   return proven.length > 0
 }
 
@@ -192,7 +215,12 @@ interface Receivable {
  * @returns up to MAX_RUN that can be received, and the ids of those that blocks of ours have received
  * @throws NodeUnreachable if a send that can be received isn't proven
  */
-async function readSweepPage(ctx: NanoContext, account: NanoAccount, payments: readonly ArrivalRecord[]) {
+async function readSweepPage(
+  ctx: NanoContext,
+  round: SweepRound,
+  account: NanoAccount,
+  payments: readonly ArrivalRecord[],
+) {
   const blocks = await ctx.nano.rpc.blocksInfo(payments.map(hashOf))
   const receivable: Receivable[] = []
   const receivedBy = new Map<string, string>()
@@ -201,8 +229,8 @@ async function readSweepPage(ctx: NanoContext, account: NanoAccount, payments: r
     if (found?.amountRaw === undefined) continue
     const isHere = found.block?.link === account.publicKey
     const isShown = BigInt(payment.amount_raw) === found.amountRaw && found.confirmed
-    if (isShown && isHere) await noteShown(ctx, payment)
-    if (found.receivedBy !== undefined) receivedBy.set(payment._id, found.receivedBy.toLowerCase())
+    if (isShown && isHere) await round.noteShown(payment)
+    if (found.receivedBy !== undefined) receivedBy.set(payment._id, txOf(found.receivedBy))
     else if (isHere && receivable.length < MAX_RUN) {
       const send = { hash: found.hash, amountRaw: found.amountRaw }
       await requireProvenSend(ctx.nano.rpc, { ...send, address: account.address })
@@ -211,7 +239,7 @@ async function readSweepPage(ctx: NanoContext, account: NanoAccount, payments: r
       receivable.push({ send, paymentIds: [payment._id] })
     }
   }
-  const ours = await ctx.payouts.listTransfersByTx('xno', [...receivedBy.values()])
+  const ours = await ctx.payouts.transfers.listByTx('xno', [...receivedBy.values()])
   const ourTxs = new Set(ours.map(({ tx }) => tx))
   const receivedIds = [...receivedBy].flatMap(([id, tx]) => (ourTxs.has(tx) ? [id] : []))
   return { receivable, receivedIds }

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { Log } from '../../../platform/log.ts'
 import { SECOND_MS } from '../../../platform/time.ts'
 import { address, hash, raw } from './nano-answers.ts'
-import { readNodeUrl } from './node-http.ts'
+import { readNodeUrl, type NodeUrl } from './node-http.ts'
 
 export interface NanoConfirmation {
   readonly destination: string
@@ -64,26 +64,21 @@ export function watchNanoConfirmations(options: NanoWatchOptions) {
   let retryTimer: NodeJS.Timeout | undefined
   let silenceTimer: NodeJS.Timeout | undefined
 
-  /** Opens a connection and subscribes; too many that do not close put it off. */
+  /** Opens a connection; too many that do not close put it off. */
   function connect(): void {
     if (lingering.size >= MAX_LINGERING) {
       retryLater('too many connections that the node does not close')
       return
     }
-    const socket = new WebSocket(node.href, { headers: node.headers })
+    const socket = openSubscribed(node, log)
     current = socket
     // No answer to the handshake or to the subscription is silence as well.
     expectSign(socket, false)
-    socket.addEventListener('open', () => {
-      if (socket === current)
-        socket.send(JSON.stringify({ action: 'subscribe', topic: 'confirmation', ack: true }))
-    })
     socket.addEventListener('message', (event) => {
       if (socket !== current) return
       if (isListening) expectSign(socket, true)
-      readMessage(event.data)
+      take(socket, readMessage(event.data))
     })
-    socket.addEventListener('error', (event) => log.debug({ reason: describe(event) }, 'Nano websocket'))
     socket.addEventListener('close', () => {
       lingering.delete(socket)
       if (socket === current) giveUp('the connection was closed')
@@ -103,21 +98,14 @@ export function watchNanoConfirmations(options: NanoWatchOptions) {
     }, silenceMs)
   }
 
-  /** Reports a confirmed send, or that the subscription is acknowledged; ignores all else. */
-  function readMessage(data: unknown): void {
-    if (typeof data !== 'string' || data.length > MAX_MESSAGE_CHARACTERS) return
-    const message = parseJson(data)
-    if (!isListening && acknowledgement.safeParse(message).success) {
-      isListening = true
-      attempts = 0
-      if (current !== undefined) expectSign(current, true)
-      notify(() => onState('listening'))
-      return
-    }
-    const read = confirmation.safeParse(message)
-    if (!read.success) return // a pong, a receive or a change, or nothing a node says
-    const { amount: amountRaw, hash: sendHash, block } = read.data.message
-    notify(() => onConfirmation({ destination: block.link_as_account, hash: sendHash, amountRaw }))
+  /** Reports a confirmed send, or that the subscription is acknowledged. */
+  function take(socket: WebSocket, message: Message): void {
+    if (message.kind === 'confirmed') notify(() => onConfirmation(message.send))
+    if (message.kind !== 'acknowledged' || isListening) return
+    isListening = true
+    attempts = 0
+    expectSign(socket, true)
+    notify(() => onState('listening'))
   }
 
   /** Drops the connection, and tries again later. */
@@ -138,10 +126,8 @@ export function watchNanoConfirmations(options: NanoWatchOptions) {
   /** Connects again after a pause that doubles each time. */
   function retryLater(reason: string): void {
     if (attempts === SILENT_ATTEMPTS) notify(() => options.onSilence?.(reason))
-    const ceilingMs = Math.min(retryMs.max, retryMs.min * 2 ** Math.min(attempts, 30))
+    const delayMs = pauseAfter(attempts, retryMs)
     attempts += 1
-    // Half of it is left to chance, so that watchers of one node do not come back all at once.
-    const delayMs = Math.ceil(ceilingMs * (0.5 + Math.random() / 2))
     log.debug({ node: node.origin, reason, delayMs }, 'Nano websocket: trying again')
     clearTimeout(retryTimer)
     retryTimer = setTimeout(connect, delayMs)
@@ -167,6 +153,38 @@ export function watchNanoConfirmations(options: NanoWatchOptions) {
       socket?.close()
     },
   }
+}
+
+/** Opens a connection that subscribes to all confirmations once it is open. */
+function openSubscribed(node: NodeUrl, log: Log): WebSocket {
+  const socket = new WebSocket(node.href, { headers: node.headers })
+  const subscription = JSON.stringify({ action: 'subscribe', topic: 'confirmation', ack: true })
+  socket.addEventListener('open', () => socket.send(subscription))
+  socket.addEventListener('error', (event) => log.debug({ reason: describe(event) }, 'Nano websocket'))
+  return socket
+}
+
+/** How long to wait after so many attempts in vain: half of it is left to chance, so that not all come back at once. */
+function pauseAfter(attempts: number, { min, max }: { readonly min: number; readonly max: number }): number {
+  const ceilingMs = Math.min(max, min * 2 ** Math.min(attempts, 30))
+  return Math.ceil(ceilingMs * (0.5 + Math.random() / 2))
+}
+
+type Message =
+  /** The node has taken the subscription. */
+  | { readonly kind: 'acknowledged' }
+  | { readonly kind: 'confirmed'; readonly send: NanoConfirmation }
+  /** A pong, a receive or a change, or nothing that a node says. */
+  | { readonly kind: 'other' }
+
+function readMessage(data: unknown): Message {
+  if (typeof data !== 'string' || data.length > MAX_MESSAGE_CHARACTERS) return { kind: 'other' }
+  const message = parseJson(data)
+  if (acknowledgement.safeParse(message).success) return { kind: 'acknowledged' }
+  const read = confirmation.safeParse(message)
+  if (!read.success) return { kind: 'other' }
+  const { amount: amountRaw, hash: sendHash, block } = read.data.message
+  return { kind: 'confirmed', send: { destination: block.link_as_account, hash: sendHash, amountRaw } }
 }
 
 function parseJson(text: string): unknown {

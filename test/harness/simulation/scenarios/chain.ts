@@ -1,4 +1,5 @@
-import type { StoredPayout, TransferRecord } from '../../../../shared/money/payout.ts'
+import type { StoredPayout } from '../../../../shared/money/payout.ts'
+import type { TransferRecord } from '../../../../shared/money/transfer.ts'
 import type { World } from '../world.ts'
 
 /** A payment that the chain shows from some time on. */

@@ -12,22 +12,23 @@ import { createCoinStore } from '../../../../shared/money/coin-store.ts'
 import { createInvoiceStore } from '../../../../shared/money/invoice-store.ts'
 import { createJournalStore } from '../../../../shared/money/journal-store.ts'
 import {
-  markPaidByHand,
   moveTransfer,
   newTransfer,
   replaceTransfer,
   storeOrDrop,
-  undoPaidByHand,
-} from '../../../../shared/money/payout-service.ts'
+} from '../../../../shared/money/transfer-service.ts'
+import { markPaidByHand, undoPaidByHand } from '../../../../shared/money/payout-service.ts'
 import { createPayoutStore } from '../../../../shared/money/payout-store.ts'
-import type { StoredPayout, TransferRecord } from '../../../../shared/money/payout.ts'
-import { isPayment } from '../../../../shared/money/invoice.ts'
-import { expireInvoices, recordLoss, recordPayment } from '../../../../shared/money/settlement.ts'
+import type { StoredPayout } from '../../../../shared/money/payout.ts'
+import type { TransferRecord } from '../../../../shared/money/transfer.ts'
+import { isPayment } from '../../../../shared/money/arrival.ts'
+import { expireInvoices } from '../../../../shared/money/invoice-expiry.ts'
+import { recordLoss, recordPayment } from '../../../../shared/money/record-arrival.ts'
 import { requireThat, stubs, tolerate } from '../stubs.ts'
 import type { Scenario, World } from '../world.ts'
 import { checkBooks, checkChain, checkChainAtRest, rowsOf } from './books.ts'
 import { createChain, type Chain, type ChainPayment } from './chain.ts'
-import { beginOrder, BUYER, SELLER } from './orders.ts'
+import { BUYER, SELLER, beginOrder } from './orders.ts'
 
 /** Some rounds follow at once, others come when a deadline may have passed. */
 const PAUSES_MS = [100, 4_000]
@@ -141,7 +142,7 @@ function openContext(world: World): Context {
 async function watch(ctx: Context, chain: Chain, payment: ChainPayment, isLast = false): Promise<void> {
   const { tx, addressIndex, amountRaw, confirmedAtMs, shownAtMs } = payment
   if (shownAtMs > Date.now()) return
-  const known = payment.wasHidden ? await ctx.invoices.findArrival('xno', tx, addressIndex) : undefined
+  const known = payment.wasHidden ? await ctx.invoices.arrivals.find('xno', tx, addressIndex) : undefined
   const isHidden = await chain.ask(() => payment.isHidden)
   if (isHidden) return known !== undefined && isPayment(known) ? recordLoss(ctx, known) : undefined
   const isConfirmed = isLast || Date.now() >= confirmedAtMs
@@ -171,13 +172,13 @@ async function actOnDeadlines(ctx: Context, world: World): Promise<void> {
   for (const dueAt of new Set(due)) await actOnDeadline(ctx, dueAt)
 }
 
-/** Replaces the blocks on record in a rival's place and after it, the last one first, as nano-account.ts. */
+/** Replaces the blocks on record in a rival's place and after it, the last one first, as nano-recovery.ts. */
 async function supersede(ctx: Context, place: string): Promise<void> {
   for (;;) {
     let last: TransferRecord | undefined
-    for (let next = await ctx.payouts.findSuccessor(0, place); next !== undefined;) {
+    for (let next = await ctx.payouts.transfers.findSuccessor(0, place); next !== undefined;) {
       last = next
-      next = await ctx.payouts.findSuccessor(0, next.tx)
+      next = await ctx.payouts.transfers.findSuccessor(0, next.tx)
     }
     if (last === undefined) return
     await replaceTransfer(ctx, last, 'a rival has its place')
@@ -198,7 +199,7 @@ async function payOut(ctx: Context, chain: Chain, world: World, isLast = false):
       .sort({ _id: 1 })
       .lean<StoredPayout[]>()
   const early = !isLast && random.chance(0.5) ? await list() : undefined
-  const open = await ctx.payouts.listOpenTransfers('xno', 0)
+  const open = await ctx.payouts.transfers.listOpen('xno', 0)
   for (const transfer of open) {
     chain.publish(transfer)
     if (transfer.state === 'signed') await moveTransfer(ctx, transfer, 'taken')
@@ -221,6 +222,6 @@ async function payOut(ctx: Context, chain: Chain, world: World, isLast = false):
     payment_ids: [],
     payout_ids: chosen.map(({ _id }) => _id),
   })
-  if (await storeOrDrop(ctx, [transfer], chosen)) chain.publish(transfer)
+  if ((await storeOrDrop(ctx, [transfer], chosen)) === 'stored') chain.publish(transfer)
   return true
 }

@@ -3,11 +3,12 @@ import { isOutage } from '../platform/database.ts'
 import { LAPSED_LOOK_EVERY_MS, LAPSED_WATCH_MS } from '../platform/limits.ts'
 import { nowSeconds, unixSeconds } from '../platform/time.ts'
 import type { Coin } from './coin.ts'
-import { noteProblem, stopCoin } from './coin-state.ts'
+import { haltCoin, noteProblem } from './coin-state.ts'
 import type { CoinDriver, RecordedScan, Sighting } from './driver.ts'
-import type { InvoiceRecord, SeenPayment } from './invoice.ts'
+import type { InvoiceRecord } from './invoice.ts'
+import type { SeenPayment } from './arrival.ts'
 import { adoptTransaction } from './reconcile.ts'
-import { recordLoss, recordPayment } from './settlement.ts'
+import { recordLoss, recordPayment } from './record-arrival.ts'
 
 /*
  * What a driver saw goes on record here, in the order in which it was seen. Any number of workers may see the
@@ -59,7 +60,7 @@ async function recordSighting(ctx: Context, coin: Coin, sighting: Sighting): Pro
       for (const payment of sighting.payments) await recordLoss(ctx, payment)
       return NO_TROUBLES
     case 'missing':
-      await ctx.invoices.noteMissing(sighting.paymentIds, sighting.since)
+      await ctx.invoices.arrivals.noteMissing(sighting.paymentIds, sighting.since)
       return NO_TROUBLES
     case 'forgotten':
       await noteForgotten(ctx, coin, sighting)
@@ -75,7 +76,7 @@ async function recordSighting(ctx: Context, coin: Coin, sighting: Sighting): Pro
       await noteProblem(ctx, coin, sighting.about, sighting.sentence)
       return NO_TROUBLES
     case 'differs':
-      await stopCoin(ctx, coin, sighting)
+      await haltCoin(ctx, coin, sighting)
       return NO_TROUBLES
   }
 }
@@ -94,14 +95,14 @@ async function noteForgotten(
   { scanned, holding }: Extract<Sighting, { kind: 'forgotten' }>,
 ): Promise<void> {
   for (const found of holding) {
-    await ctx.coins.noteUnassigned(coin, found)
+    await ctx.coins.addresses.noteUnassigned(coin, found)
     ctx.log.error(
       { address: found.address },
       'money came to an address of ours that no invoice on record has',
     )
   }
   const later = unixSeconds(ctx.database.now() + LAPSED_LOOK_EVERY_MS)
-  await ctx.coins.postponeForgotten(scanned, nowSeconds(ctx), later)
+  await ctx.coins.addresses.postponeForgotten(scanned, nowSeconds(ctx), later)
 }
 
 /** Each waits for the database most of the time. */

@@ -1,68 +1,22 @@
 import type { Context } from '../context.ts'
-import { newSalt } from '../ledger/pending.ts'
 import type { Session } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
-import { newId, newStepId } from '../platform/ids.ts'
+import { newStepId } from '../platform/ids.ts'
 import { nowSeconds } from '../platform/time.ts'
-import { decideArrival, newArrival, stageOf, type ArrivalEvent, type ArrivalUpdate } from './arrival-steps.ts'
+import { decideArrival, stageOf } from './arrival-steps.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 import { dustThreshold } from './coin.ts'
-import { isPayment, type ArrivalRecord, type PaymentRecord, type SeenPayment } from './invoice.ts'
-import { arrivalLine } from './journal.ts'
+import { isPayment, type ArrivalRecord, type PaymentRecord } from './arrival.ts'
 import { requireAddress } from './payout-address.ts'
 import { newReturn, withdrawPayout } from './payout-service.ts'
 import type { PayoutRecord } from './payout.ts'
-import { recordPayment, settleIn, storeStep } from './settlement.ts'
+import { settleIn } from './settlement.ts'
+import { requireUpdate, storeArrivalStep } from './arrival-updates.ts'
 
 /*
  * Money that comes to an address of ours and that no invoice counts. It is on record once, under the key that a
  * payment by the same transaction would have, and on the books from then on.
  */
-
-type Found = Pick<SeenPayment, 'coin' | 'tx' | 'addressIndex' | 'amountRaw'>
-
-/**
- * Records confirmed money at an address of ours: as a payment if an invoice has that address, or else as money
- * of nobody, though it came to the treasury. Any number of workers may do so, repeatedly: it is booked once.
- *
- * @returns the id of its record; undefined if it is our own money, from another address of ours
- */
-export async function recordArrival(ctx: Context, found: SeenPayment): Promise<string | undefined> {
-  await recordPayment(ctx, found)
-  const known = await ctx.invoices.findArrival(found.coin, found.tx, found.addressIndex)
-  return known?._id ?? recordUnassigned(ctx, found)
-}
-
-/**
- * Records confirmed money at an address that no invoice has, like recordArrival(). If the operator has recorded
- * it as a payment, that payment takes over the address which the money reached, and counts as shown by the chain.
- */
-export function recordUnassigned(ctx: Context, found: Found): Promise<string | undefined> {
-  const { coin, tx, addressIndex, amountRaw } = found
-  const ids = { _id: newId('payment'), salt: newSalt() }
-  return ctx.database.transaction(async (session) => {
-    const known = await ctx.invoices.findArrival(coin, tx, addressIndex, session)
-    if (known !== undefined) return known._id
-    if (await isOurs(ctx, found, session)) return undefined
-    const at = nowSeconds(ctx)
-    const onWord = await ctx.invoices.findOnWord(coin, tx, amountRaw, session)
-    if (onWord !== undefined) {
-      await storeStep(ctx, onWord, requireMove(onWord, { step: 'shown', addressIndex }, at), session)
-      return onWord._id
-    }
-    const place = { coin, tx, address_index: addressIndex, amount_raw: String(amountRaw) }
-    const arrival: ArrivalRecord = { ...ids, ...newArrival({ ...place, came_to: 'unassigned' }, at) }
-    await ctx.invoices.insertArrival(arrival, session)
-    await ctx.journal.write(arrivalLine(arrival, 'arrived', at), session)
-    return arrival._id
-  })
-}
-
-/** Whether it was sent by a transaction of ours. A wallet with one balance leaves such sends out by itself. */
-async function isOurs(ctx: Context, { coin, tx }: Found, session: Session): Promise<boolean> {
-  if (!COIN_FACTS[coin].paysOneAddress) return false
-  return (await ctx.payouts.listTransfersByTx(coin, [tx], session)).length > 0
-}
 
 /**
  * Counts money that no invoice counts as a payment of one, as if it had come to that invoice's address now.
@@ -82,8 +36,8 @@ export function giveUnassigned(ctx: Context, word: string, invoiceId: string): P
     if (invoice.coin !== arrival.coin)
       throw new Refusal('wrong_state', `The money is in ${arrival.coin}, and the invoice in ${invoice.coin}.`)
     if (BigInt(arrival.amount_raw) < dustThreshold(arrival.coin)) throw isDust()
-    const given = requireMove(arrival, { step: 'given', invoice }, nowSeconds(ctx))
-    await storeStep(ctx, arrival, given, session)
+    const given = requireUpdate(arrival, { step: 'given', invoice }, nowSeconds(ctx))
+    await storeArrivalStep(ctx, arrival, given, session)
     // With the invoice that it has from now on.
     const payment = { ...arrival, ...given.set } as PaymentRecord
     const said = { by: 'operator', confirmations: arrival.confirmations } as const
@@ -100,7 +54,7 @@ export function giveUnassigned(ctx: Context, word: string, invoiceId: string): P
 
 /** Finds the money that `word` names, in the transaction. @throws Refusal `no_such_record`, `wrong_state` */
 async function requireUnclaimed(ctx: Context, word: string, session: Session): Promise<ArrivalRecord> {
-  const [arrival, ...others] = await ctx.invoices.listUnclaimed(word, session)
+  const [arrival, ...others] = await ctx.invoices.arrivals.listUnclaimed(word, session)
   if (arrival === undefined)
     throw new Refusal('no_such_record', 'Nothing that belongs to nobody came by this; "unassigned" lists it.')
   if (others.length > 0)
@@ -114,7 +68,7 @@ async function requireUnclaimed(ctx: Context, word: string, session: Session): P
 /** Checks that a transaction which pays one address alone isn't counted already, as by hand. @throws Refusal */
 async function requireNotCounted(ctx: Context, { coin, tx }: ArrivalRecord, session: Session): Promise<void> {
   if (!COIN_FACTS[coin].paysOneAddress) return
-  const payments = (await ctx.invoices.listArrivalsByTx(coin, [tx], session)).filter(isPayment)
+  const payments = (await ctx.invoices.arrivals.listByTx(coin, [tx], session)).filter(isPayment)
   const counted = payments.find(({ reversed_at: at }) => at === undefined)
   if (counted !== undefined)
     throw new Refusal(
@@ -140,7 +94,7 @@ export async function keepUnassigned(ctx: Context, word: string, isKept = true):
     )
     if (decision.kind === 'stays')
       throw new Refusal('wrong_state', `It is ${isKept ? "the operator's" : "nobody's"} already.`)
-    await storeStep(ctx, arrival, decision, session)
+    await storeArrivalStep(ctx, arrival, decision, session)
     return { ...arrival, ...decision.set }
   })
 }
@@ -166,8 +120,8 @@ export async function returnUnassigned(ctx: Context, word: string, text: string)
     const at = nowSeconds(ctx)
     const source = `${_id}/return/${stepId}`
     const payout = newReturn({ source, coin, amountRaw, address, at }, _id)
-    const sent = requireMove(arrival, { step: 'sent_back', payoutId: payout._id }, at)
-    await storeStep(ctx, arrival, sent, session)
+    const sent = requireUpdate(arrival, { step: 'sent_back', payoutId: payout._id }, at)
+    await storeArrivalStep(ctx, arrival, sent, session)
     await ctx.payouts.insert([payout], session)
     return payout
   })
@@ -182,24 +136,17 @@ export async function returnUnassigned(ctx: Context, word: string, text: string)
  */
 export async function undoReturn(ctx: Context, word: string): Promise<PayoutRecord> {
   return ctx.database.transaction(async (session) => {
-    const [arrival] = await ctx.invoices.listSentBack(word, session)
+    const [arrival] = await ctx.invoices.arrivals.listSentBack(word, session)
     const payout = await ctx.payouts.find(arrival?.payout_id ?? '', session)
     if (arrival === undefined || payout === undefined)
       throw new Refusal('no_such_record', 'Nothing that came by this is being sent back.')
     if (payout.state !== 'owed')
       throw new Refusal('wrong_state', `The payout ${payout._id} is ${payout.state}, so it stays.`)
     await withdrawPayout(ctx, payout._id, session)
-    const kept = requireMove(arrival, { step: 'return_withdrawn' }, nowSeconds(ctx))
-    await storeStep(ctx, arrival, kept, session)
+    const kept = requireUpdate(arrival, { step: 'return_withdrawn' }, nowSeconds(ctx))
+    await storeArrivalStep(ctx, arrival, kept, session)
     return { ...payout, state: 'withdrawn' }
   })
 }
 
 const isDust = (): Refusal => new Refusal('wrong_state', 'It is less than counts as money.')
-
-/** Returns what an event makes of an arrival that was listed for it. @throws Error if it stays, by a defect */
-function requireMove(arrival: ArrivalRecord, event: ArrivalEvent, at: number): ArrivalUpdate {
-  const decision = decideArrival(arrival, event, at)
-  if (decision.kind === 'moves') return decision
-  throw new Error(`the money ${arrival._id} is ${stageOf(arrival)} and can't be ${event.step}`)
-}

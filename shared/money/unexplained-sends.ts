@@ -1,7 +1,8 @@
 import type { Context } from '../context.ts'
 import type { Coin } from './coin.ts'
 import type { Sending } from './driver.ts'
-import { ANYWHERE, type StoredPayout, type UnexplainedSend } from './payout.ts'
+import { ANYWHERE, type UnexplainedSend } from './transfer.ts'
+import type { StoredPayout } from './payout.ts'
 
 /*
  * A send that the database did not know, as after a restore, may have paid what is owed now or will be. What is
@@ -39,7 +40,7 @@ export async function findSuspects(
   const suspects = new Map<string, UnexplainedSend>()
   if (payouts.length === 0) return suspects
   const sends: UnexplainedSend[] = []
-  for (const send of await ctx.payouts.listUnknownSends(coin))
+  for (const send of await ctx.payouts.transfers.listUnknownSends(coin))
     if (send.explained !== true || !(await isPaidUp(ctx, send))) sends.push(send)
   const matched = payouts.filter(({ address }) => sends.some((send) => wentTo(send, address)))
   const orderIds = matched.flatMap(({ order_id: id }) => id ?? [])
@@ -59,7 +60,7 @@ export async function isPaidUp(ctx: Context, { coin, tx, amount_raw, unexplained
   const amountRaw = BigInt(amount_raw)
   const [address = ANYWHERE] = to
   const sent = to.length === 1 && address !== ANYWHERE ? { sent: [{ address, amountRaw }] } : {}
-  return (await listUnexplained(ctx, coin, { tx, amountRaw, to, ...sent })).length === 0
+  return (await unexplainedRecipients(ctx, coin, { tx, amountRaw, to, ...sent })).length === 0
 }
 
 /**
@@ -67,7 +68,7 @@ export async function isPaidUp(ctx: Context, { coin, tx, amount_raw, unexplained
  * transaction. If the wallet doesn't know who got what, as after it was restored from its seed, the sum of all
  * decides: all recipients or none.
  */
-export async function listUnexplained(ctx: Context, coin: Coin, { tx, amountRaw, to, sent }: Sending) {
+export async function unexplainedRecipients(ctx: Context, coin: Coin, { tx, amountRaw, to, sent }: Sending) {
   const paid = await ctx.payouts.listPaidByHand(coin, tx)
   const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amount) => total + amount, 0n)
   const paidRaw = (payouts: typeof paid) => sum(payouts.map(({ amount_raw: raw }) => BigInt(raw)))

@@ -4,9 +4,9 @@ import { readIndexFile, runsOf, type Run } from '../../address-index.ts'
 import { dustThreshold } from '../../coin.ts'
 import type { Findings, WalletState } from '../../driver.ts'
 import { NodeUnreachable } from '../../node-errors.ts'
-import { moveTransfers } from '../../payout-service.ts'
-import { OPEN_TRANSFERS, TREASURY_INDEX } from '../../payout.ts'
-import { accountOf, isOfAccount, settleAccount, type Adopter } from './nano-account.ts'
+import { moveTransfers } from '../../transfer-service.ts'
+import { OPEN_TRANSFERS, TREASURY_INDEX } from '../../transfer.ts'
+import { accountOf, isOfAccount, recoverAccount, type Adopter, type OwnAccount } from './nano-recovery.ts'
 import type { NanoBlock } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 
@@ -30,16 +30,16 @@ export async function reconcileAccounts(ctx: NanoContext, findings: Findings): P
       return Promise.resolve(true)
     },
   }
-  for await (const indexes of readKnown(ctx)) await settlePage(ctx, indexes, adopter, findings)
+  for await (const indexes of readKnown(ctx)) await recoverPage(ctx, indexes, adopter, findings)
   const runs = runsOf(readIndexFile(wallet.indexFile))
   for (const [place, run] of runs.entries())
     for (const indexes of listRun(run, place === runs.length - 1)) {
-      const onRecord = new Set((await ctx.coins.listAddresses('xno', indexes)).map(({ index }) => index))
+      const onRecord = new Set((await ctx.coins.addresses.listAt('xno', indexes)).map(({ index }) => index))
       const forgotten = indexes.filter((index) => !onRecord.has(index))
-      if (forgotten.length > 0) await settlePage(ctx, forgotten, adopter, findings)
+      if (forgotten.length > 0) await recoverPage(ctx, forgotten, adopter, findings)
       if (place >= runs.length - WATCHED_RUNS) await watchForgotten(ctx, indexes)
     }
-  await settleForeign(ctx, adopter)
+  await recoverForeign(ctx, adopter)
   const { address } = wallet.treasury
   const totalRaw = (await ctx.nano.rpc.accountInfo(address))?.confirmedBalanceRaw ?? 0n
   return { address, height: cemented, totalRaw }
@@ -50,7 +50,7 @@ async function* readKnown(ctx: NanoContext): AsyncGenerator<number[]> {
   yield [TREASURY_INDEX]
   for (const state of ['free', 'taken', 'retired'] as const)
     for (let after = TREASURY_INDEX; ;) {
-      const page = await ctx.coins.listIndexes('xno', state, after, PAGE)
+      const page = await ctx.coins.addresses.listIndexes('xno', state, after, PAGE)
       const last = page.at(-1)
       if (last === undefined) break
       yield page
@@ -75,7 +75,7 @@ const WATCHED_RUNS = 100
 async function watchForgotten(ctx: NanoContext, indexes: readonly number[]): Promise<void> {
   const { keys } = ctx.nano.wallet()
   const [records, invoices] = await Promise.all([
-    ctx.coins.listAddresses('xno', indexes),
+    ctx.coins.addresses.listAt('xno', indexes),
     ctx.invoices.findByAddresses('xno', indexes),
   ])
   const stored = new Map(records.map((record) => [record.index, record]))
@@ -87,56 +87,82 @@ async function watchForgotten(ctx: NanoContext, indexes: readonly number[]): Pro
     index,
     address: stored.get(index)?.address ?? keys.deriveAccount(index).address,
   }))
-  await ctx.coins.noteForgotten('xno', found, until)
+  await ctx.coins.addresses.noteForgotten('xno', found, until)
 }
 
 /** Reads the chains of accounts, and notes money at those without an invoice. */
-async function settlePage(
+async function recoverPage(
   ctx: NanoContext,
   indexes: readonly number[],
   adopter: Adopter,
   findings: Findings,
 ): Promise<void> {
-  const { rpc } = ctx.nano
-  const { keys, treasury } = ctx.nano.wallet()
-  const records = await ctx.coins.listAddresses('xno', indexes)
+  const { keys } = ctx.nano.wallet()
+  const records = await ctx.coins.addresses.listAt('xno', indexes)
   const stored = new Map(records.map(({ index, address }) => [index, address]))
-  const addressOf = (index: number) => stored.get(index) ?? keys.deriveAccount(index).address
-  const accounts = indexes.map((index) => ({ index, address: addressOf(index) }))
-  const frontiers = await rpc.frontiers(accounts.map(({ address }) => address))
-  const balances = new Map<number, bigint>()
-  const received = new Map<number, { sumRaw: bigint; sources: string[] }>()
-  const noting: Adopter = {
+  const accounts = indexes.map((index) => ({
+    index,
+    address: stored.get(index) ?? keys.deriveAccount(index).address,
+  }))
+  const frontiers = await ctx.nano.rpc.frontiers(accounts.map(({ address }) => address))
+  const moneyAt = new Map<number, MoneyAt>()
+  for (const account of accounts)
+    if (frontiers.has(account.address))
+      moneyAt.set(account.index, await recoverCounting(ctx, account, adopter))
+  await noteStrays(ctx, accounts, moneyAt, findings)
+}
+
+interface MoneyAt {
+  balanceRaw: bigint
+  /** What blocks have received that were not on record, and the hashes of the sends. */
+  receivedRaw: bigint
+  sources: string[]
+}
+
+const NO_MONEY: MoneyAt = { balanceRaw: 0n, receivedRaw: 0n, sources: [] }
+
+/** Applies the recovery rule to an account, like recoverAccount(). @returns what it holds, and was found to have had */
+async function recoverCounting(ctx: NanoContext, account: OwnAccount, adopter: Adopter): Promise<MoneyAt> {
+  const money: MoneyAt = { ...NO_MONEY, sources: [] }
+  const recovered = await recoverAccount(ctx, account, {
     ...adopter,
-    async adopt(found) {
-      await adopter.adopt(found)
-      const { kind, account_index: index = treasury.index, amountRaw, signed } = found
-      if (kind !== 'receive') return
-      const { sumRaw, sources } = received.get(index) ?? { sumRaw: 0n, sources: [] }
-      const { link } = JSON.parse(signed) as NanoBlock
-      received.set(index, { sumRaw: sumRaw + amountRaw, sources: [...sources, link] })
+    async adoptTransaction(found) {
+      await adopter.adoptTransaction(found)
+      if (found.kind !== 'receive') return
+      money.receivedRaw += found.amountRaw
+      money.sources.push((JSON.parse(found.signed) as NanoBlock).link)
     },
-  }
-  for (const account of accounts.filter(({ address }) => frontiers.has(address))) {
-    const { info } = (await settleAccount(ctx, account, noting)) ?? {}
-    balances.set(account.index, info?.balanceRaw ?? 0n)
-  }
-  const invoices = await ctx.invoices.findByAddresses('xno', indexes)
+  })
+  return { ...money, balanceRaw: recovered.kind === 'recovered' ? (recovered.info?.balanceRaw ?? 0n) : 0n }
+}
+
+/** Gives `findings` the money at accounts that no invoice has: what is there, and what has left them. */
+async function noteStrays(
+  ctx: NanoContext,
+  accounts: readonly OwnAccount[],
+  moneyAt: ReadonlyMap<number, MoneyAt>,
+  findings: Findings,
+): Promise<void> {
+  const { rpc } = ctx.nano
+  const invoices = await ctx.invoices.findByAddresses(
+    'xno',
+    accounts.map(({ index }) => index),
+  )
   const invoiced = new Set(invoices.map(({ address_index: index }) => index))
-  const uninvoiced = accounts.filter(({ index }) => index !== treasury.index && !invoiced.has(index))
+  const uninvoiced = accounts.filter(({ index }) => index !== TREASURY_INDEX && !invoiced.has(index))
   const addresses = uninvoiced.map(({ address }) => address)
   const receivable = await rpc.receivable(addresses, dustThreshold('xno'))
   for (const { index, address } of uninvoiced) {
     const waiting = receivable.get(address) ?? []
-    const { sumRaw, sources } = received.get(index) ?? { sumRaw: 0n, sources: [] }
-    const balanceRaw = balances.get(index) ?? 0n
+    const { balanceRaw, receivedRaw, sources } = moneyAt.get(index) ?? NO_MONEY
     const thereRaw = waiting.reduce((sum, { amountRaw }) => sum + amountRaw, balanceRaw)
-    if (thereRaw === 0n && sumRaw === 0n) continue
+    if (thereRaw === 0n && receivedRaw === 0n) continue
     const blocks = await rpc.blocksInfo([...sources, ...waiting.map(({ hash }) => hash)])
     const senders = [...new Set([...blocks.values()].map(({ account }) => account))]
     const about = { address, address_index: index, senders }
-    if (thereRaw > 0n) findings.stray({ ...about, amount_raw: String(thereRaw) })
-    if (sumRaw > balanceRaw) findings.stray({ ...about, amount_raw: String(sumRaw - balanceRaw), gone: true })
+    if (thereRaw > 0n) findings.noteStray({ ...about, amount_raw: String(thereRaw) })
+    if (receivedRaw > balanceRaw)
+      findings.noteStray({ ...about, amount_raw: String(receivedRaw - balanceRaw), gone: true })
   }
 }
 
@@ -146,19 +172,19 @@ const MOST_FOREIGN = 10_000
  * Settles the chains of other seeds' accounts that have open transfers, which no sender does. Marks as
  * foreign, and logs, what is neither in the chain nor replaced: it may still come into the chain.
  */
-async function settleForeign(ctx: NanoContext, adopter: Adopter): Promise<void> {
+async function recoverForeign(ctx: NanoContext, adopter: Adopter): Promise<void> {
   const { keys } = ctx.nano.wallet()
-  const open = await ctx.payouts.listTransfers('xno', OPEN_TRANSFERS, MOST_FOREIGN)
+  const open = await ctx.payouts.transfers.list('xno', OPEN_TRANSFERS, MOST_FOREIGN)
   const foreign = open.filter((transfer) => {
     const { account_index: index } = transfer
     return index !== undefined && !isOfAccount(transfer, keys.deriveAccount(index))
   })
   for (const [address, [transfer]] of Map.groupBy(foreign, accountOf))
-    await settleAccount(ctx, { index: transfer?.account_index ?? 0, address }, adopter)
+    await recoverAccount(ctx, { index: transfer?.account_index ?? 0, address }, adopter)
   for (const { _id } of foreign) {
-    const transfer = await ctx.payouts.findTransfer(_id)
+    const transfer = await ctx.payouts.transfers.find(_id)
     if (transfer === undefined || !OPEN_TRANSFERS.some((state) => state === transfer.state)) continue
-    await ctx.payouts.setForeign(_id)
+    await ctx.payouts.transfers.setForeign(_id)
     const reason = 'it is of an account of another seed, and not in its chain'
     await moveTransfers(ctx, [transfer], 'held', reason)
     const about = { transfer_id: _id, block: transfer.tx, payout_ids: transfer.payout_ids }

@@ -6,10 +6,10 @@ import {
   FIRST_UNLOCK_SECONDS,
   isOnWordAlone,
   type ArrivalRecord,
-  type InvoiceRecord,
   type PaymentRecord,
   type SeenPayment,
-} from '../../invoice.ts'
+} from '../../arrival.ts'
+import type { InvoiceRecord } from '../../invoice.ts'
 import { AnswerTooLong, NodeUnreachable } from '../../node-errors.ts'
 import { compareOutgoing, firstCompared, readHeight, toFound } from './monero-chain.ts'
 import { MONERO_FACTS } from './monero-facts.ts'
@@ -44,7 +44,7 @@ export async function* scanWallet(ctx: MoneroContext): Scan {
   const found = await readFound(ctx, incoming, height)
   yield { kind: 'payments', found: await withoutKnown(ctx, found), troubles }
   // A wallet that does not agree may have been restored, and not have found everything again yet.
-  const settled = isAgreed ? await ctx.invoices.listSettledSince('xmr', sinceHeight) : []
+  const settled = isAgreed ? await ctx.invoices.arrivals.listSettledSince('xmr', sinceHeight) : []
   const isPoolRead = troubles.length === 0
   if (isPoolRead) yield* findLosses(ctx, [...underWay, ...settled], found, height)
   if (coin !== undefined && coin.treasury_address === undefined)
@@ -67,22 +67,25 @@ async function listIncoming(ctx: MoneroContext, sinceHeight: number, blocks: rea
 
 /** Lists payments that a scan has to find again: not confirmed yet, or locked with a lock that has ended. */
 async function listUnderWay(ctx: MoneroContext, height: number): Promise<PaymentRecord[]> {
-  const seen = await ctx.invoices.listUnderWay('xmr')
+  const seen = await ctx.invoices.arrivals.listUnderWay('xmr')
   const waiting = seen.filter(({ waits_for_rate: waits }) => waits !== true)
-  return [...waiting, ...(await ctx.invoices.listUnlocked('xmr', height, nowSeconds(ctx), UNLOCKED_AT_ONCE))]
+  return [
+    ...waiting,
+    ...(await ctx.invoices.arrivals.listUnlocked('xmr', height, nowSeconds(ctx), UNLOCKED_AT_ONCE)),
+  ]
 }
 
 /** Gives `findings` the payments from a height on, and what came to addresses without an invoice. */
 export async function countPayments(ctx: MoneroContext, from: number, height: number, findings: Findings) {
   const { incoming } = await listIncoming(ctx, from)
   const found = await readFound(ctx, incoming, height)
-  for (const payment of found) await findings.count(payment)
+  for (const payment of found) await findings.recordArrival(payment)
   const counted = new Set(found.map(({ addressIndex }) => addressIndex))
   const strays = incoming.filter(({ minor }) => minor > 0 && !counted.has(minor))
   for (const [address, parts] of Map.groupBy(strays, (payment) => payment.address)) {
     const sumPico = parts.reduce((sum, { amountPico }) => sum + amountPico, 0n)
     if (sumPico >= dustThreshold('xmr'))
-      findings.stray({ address, address_index: parts[0]?.minor ?? 0, amount_raw: String(sumPico) })
+      findings.noteStray({ address, address_index: parts[0]?.minor ?? 0, amount_raw: String(sumPico) })
   }
 }
 
@@ -137,7 +140,7 @@ async function withoutKnown(ctx: MoneroContext, found: readonly SeenPayment[]): 
   const known = new Map<string, ArrivalRecord>()
   const txs = [...new Set(found.map(({ tx }) => tx))]
   for (let start = 0; start < txs.length; start += KNOWN_BATCH)
-    for (const record of await ctx.invoices.listArrivalsByTx('xmr', txs.slice(start, start + KNOWN_BATCH)))
+    for (const record of await ctx.invoices.arrivals.listByTx('xmr', txs.slice(start, start + KNOWN_BATCH)))
       known.set(keyOf(record), record)
   return found.filter((payment) => {
     const record = known.get(keyOfFound(payment))
@@ -205,7 +208,7 @@ async function* findLosses(
 /** Returns the indexes at which our address is another wallet's: this one can't see what came there. */
 async function listForeign(ctx: MoneroContext, payments: readonly PaymentRecord[]): Promise<Set<number>> {
   const indexes = [...new Set(payments.map(({ address_index: index }) => index))]
-  const stored = await ctx.coins.listAddresses('xmr', indexes)
+  const stored = await ctx.coins.addresses.listAt('xmr', indexes)
   const ownAddresses = await ctx.monero.wallet.listAddresses(indexes)
   const foreign = stored.filter(({ index, address }) => ownAddresses.get(index) !== address)
   return new Set(foreign.map(({ index }) => index))

@@ -1,14 +1,14 @@
 import type { Context } from '../context.ts'
 import { omitUndefined } from '../platform/omit-undefined.ts'
-import { StartError } from '../platform/process.ts'
-import { DAY_MS, nowSeconds, SECOND_MS } from '../platform/time.ts'
+import { DAY_MS, SECOND_MS, nowSeconds } from '../platform/time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
-import { noteProblem } from './coin-state.ts'
-import { isNodeTrouble, NodeUnreachable } from './node-errors.ts'
+import { isNodeTrouble } from './node-errors.ts'
 import type { CoinDriver } from './driver.ts'
 import { isAlive } from './invoice-service.ts'
-import { expireInvoices, recordLoss, settleWaiting } from './settlement.ts'
-import { scanAll, scanOne } from './sightings.ts'
+import { expireInvoices } from './invoice-expiry.ts'
+import { recordLoss } from './record-arrival.ts'
+import { settleWaiting } from './settlement.ts'
+import { scanAll, scanOne } from './record-scan.ts'
 
 const REACHED = { configured: true, reachable: true }
 
@@ -88,22 +88,6 @@ async function noteUnreachable(ctx: Context, coin: Coin, required_confirmations:
     ctx.log.warn({ err: error }, `the ${COIN_UNITS[coin].name} node gives no news; nothing expires meanwhile`)
 }
 
-/**
- * Runs a round of a coin's wallet. An error of the node ends the round early and is logged: at debug if the
- * watcher has stored that the node can't be reached. A wallet that can't be opened is stored as a problem.
- */
-export async function runWalletRound(ctx: Context, coin: Coin, round: () => Promise<void>): Promise<void> {
-  try {
-    await round()
-  } catch (error) {
-    if (error instanceof StartError) return noteProblem(ctx, coin, 'wallet', error.message)
-    if (!isNodeTrouble(error)) throw error
-    const isKnown = error instanceof NodeUnreachable && (await ctx.coins.findCoin(coin))?.reachable === false
-    const level = isKnown ? 'debug' : 'warn'
-    ctx.log[level]({ err: error }, `a round of the ${COIN_UNITS[coin].name} wallet ended early`)
-  }
-}
-
 /** Looks up whom a transaction pays and stores that for the operator; nothing if the node can't be asked. */
 export async function answerLookUp(ctx: Context, driver: CoinDriver, tx: string) {
   try {
@@ -131,7 +115,7 @@ export async function switchOffIfSilent(ctx: Context, coin: Coin): Promise<void>
   if (await ctx.coins.switchOff(record))
     ctx.log.warn(`${COIN_UNITS[coin].name} is switched off: what is not paid in time expires`)
   const now = nowSeconds(ctx)
-  for (const payment of await ctx.invoices.listUnderWay(coin))
+  for (const payment of await ctx.invoices.arrivals.listUnderWay(coin))
     if (payment.waits_for_rate !== true && payment.first_seen_at < now - HELD_SECONDS)
       await recordLoss(ctx, payment)
   await expireInvoices(ctx, coin, now)
