@@ -5,7 +5,7 @@
     python3 seal_verify.py DUMP.json        a saved dump {entries, seals}, offline
     python3 seal_verify.py RECEIPT.json     one receipt, offline
     python3 seal_verify.py --evidence FILE  a proof that one key signed two histories, offline
-    python3 seal_verify.py --vector FILE    test vectors
+    python3 seal_verify.py --note FILE      a checkpoint that another reader was shown
 
 Needs Python 3.9 or later and nothing else. It shares nothing with seal-verify.mjs but the published rules, the words it
 reports, the state file and the form of a dump, so that each is a check on the other.
@@ -838,20 +838,22 @@ def note_key_id(name, kind, raw_key):
 
 
 def note_signer(checkpoint, keys, word):
-    """The first of the keys that has signed a checkpoint, under the name of its log. Raises NotHeld with `word` if none has."""
-    origin = checkpoint["origin"]
+    """The first of the keys that has signed a checkpoint, under the name of its log, in all lines of that key. Raises NotHeld."""
+    origin, text = checkpoint["origin"], checkpoint["text"].encode("utf-8")
     for key in keys:
-        key_id = note_key_id(origin, 1, bytes.fromhex(key))
-        for line in checkpoint["lines"]:
-            parts = line.split(" ")
-            raw = bytes_of_base64(parts[2]) if len(parts) == 3 else None
-            if raw is None or parts[:2] != ["\u2014", origin] or len(raw) != 68 or raw[:4] != key_id:
-                continue
-            raw_key = bytes.fromhex(key)
-            if not is_weak_key(raw_key) and is_signed_by(raw_key, checkpoint["text"].encode("utf-8"), raw[4:]):
-                return key
-            raise NotHeld(word, f"the signature of the checkpoint is not that of {key}")
-    raise NotHeld(word, "no known key has signed the checkpoint")
+        raw_key = bytes.fromhex(key)
+        key_id = note_key_id(origin, 1, raw_key)
+        of_key = [raw for name, raw in map(signature_in, checkpoint["lines"]) if name == origin and raw[:4] == key_id]
+        if of_key and not is_weak_key(raw_key) and all(len(raw) == 68 and is_signed_by(raw_key, text, raw[4:]) for raw in of_key):
+            return key
+    raise NotHeld(word, "no known key has signed the checkpoint, or not this one")
+
+
+def signature_in(line):
+    """The name and the bytes of a signature line below a note; (None, b"") for any other line."""
+    parts = line.split(" ")
+    raw = bytes_of_base64(parts[2]) if len(parts) == 3 and parts[0] == "\u2014" else None
+    return (parts[1], raw) if raw and len(raw) > 4 else (None, b"")
 
 
 def read_log_proof(proof):
@@ -886,6 +888,23 @@ def root_by_path(leaf, index, size, path):
             running = log_node_of(running, sibling)
         place, last = place >> 1, last >> 1
     return running if last == 0 else None
+
+
+def is_in_seen_log(leaf, index, path, memory):
+    """Whether an entry that is in a log at least as large as the one that was seen is in that too.
+
+    The subtree of the seen log that has the entry is a part of the larger log, so the proof leads through its root."""
+    first, place, height = 0, 0, 52
+    while height >= 0:
+        if memory["log"]["size"] >> height & 1:
+            if index < first + (1 << height):
+                break
+            first, place = first + (1 << height), place + 1
+        height -= 1
+    running = leaf
+    for level, sibling in enumerate(path[:height]):
+        running = log_node_of(sibling, running) if index >> level & 1 else log_node_of(running, sibling)
+    return running.hex() == memory["log"]["frontier"][place]
 
 
 def consistency_roots(older_size, newer_size, hashes):
@@ -934,7 +953,7 @@ def seen_log(memory):
     """The newest log that was verified before, by entries or by proofs; None if there is none."""
     if not memory or "log" not in memory:
         return None
-    walked = log_head_of(Tree(log_node_of, memory["log"]["size"], list(map(bytes.fromhex, memory["log"]["frontier"]))))
+    walked = log_head_of(log_of(memory))
     if "checkpoint" not in memory:
         return walked
     checkpoint = read_checkpoint(memory["checkpoint"], "wrong_checkpoint")
@@ -1103,10 +1122,8 @@ def cosigned_at(checkpoint, witness, now):
     name, raw_key = witness[0], bytes.fromhex(witness[1])
     key_id = note_key_id(name, 4, raw_key)
     newest = None
-    for line in checkpoint["lines"]:
-        parts = line.split(" ")
-        raw = bytes_of_base64(parts[2]) if len(parts) == 3 else None
-        if raw is None or parts[:2] != ["\u2014", name] or len(raw) != 76 or raw[:4] != key_id or is_weak_key(raw_key):
+    for signer, raw in map(signature_in, checkpoint["lines"]):
+        if signer != name or len(raw) != 76 or raw[:4] != key_id or is_weak_key(raw_key):
             continue
         at = int.from_bytes(raw[4:12], "big")
         if at > now + CLOCK_SKEW_SECONDS or (newest is not None and at <= newest):
@@ -1141,7 +1158,7 @@ class Support:
         for name, key in policy.witnesses.items() if policy and newest else ():
             if all(cosigned_at(checkpoint, key, now) is not None for checkpoint in self.checkpoints):
                 times[name] = cosigned_at(newest, key, now)
-            elif cosigned_at(newest, key, now) is None and cosigned_at(newest, key, LARGEST_RECORDED) is not None:
+            elif cosigned_at(newest, key, now) is None and cosigned_at(newest, key, LARGEST_WHOLE) is not None:
                 early.append(name)
         rests = {
             "key": trust,
@@ -1254,79 +1271,18 @@ def stated_sums(owed):
 
 # --- what is remembered of a service ---------------------------------------------------------------------------------
 #
-# {seq, payload_hash, history, pubkeys} of the last signed seal, and from a check that read everything also what the next
-# one goes on from: the signed seal itself, `owed`, `chained`, `adoptions`, `unreadable`, and `seals`, one record a seal in
-# base64: at and to_id (6 bytes each), root (32), signature (64 bytes, zero if unsigned).
-
-RECORD_BYTES = 108
-LARGEST_RECORDED = 2**48 - 1  # larger ones are never remembered: they are of the future, or not there
-NO_SIGNATURE = bytes(64)
-
-
-def record_of(seal):
-    """A seal as it is remembered, in bytes."""
-    at, to_id = (min(seal[name], LARGEST_RECORDED).to_bytes(6, "big") for name in ("at", "to_id"))
-    return at + to_id + bytes.fromhex(seal["root"]) + (decode_signature(seal["signature"]) if seal["signed"] else NO_SIGNATURE)
-
-
-class Records:
-    """The seals of a service as they were remembered."""
-
-    def __init__(self, raw, keys):
-        self.raw, self._keys = raw, keys
-
-    @classmethod
-    def of(cls, memory):
-        """The records in a service's memory; None if it has none."""
-        return cls(base64.b64decode(memory["seals"]), memory["pubkeys"]) if memory and "seals" in memory else None
-
-    def seal(self, seq):
-        """The seal of a number, as an unsigned one."""
-        own, before = self._part(seq), self._part(seq - 1) if seq > 1 else None
-        first = int.from_bytes(before[6:12], "big") + 1 if before else 1
-        last = int.from_bytes(own[6:12], "big")
-        return {
-            "seq": seq,
-            "at": int.from_bytes(own[:6], "big"),
-            "count": last - first + 1,
-            "from_id": first,
-            "to_id": last,
-            "root": own[12:44].hex(),
-            "prev_root": before[12:44].hex() if before else None,
-            "signed": False,
-            "signature": None,
-        }
-
-    def signed_seal(self, seq):
-        """As seal(), with its signature and the key that made it, if it was signed."""
-        seal, signature = self.seal(seq), self._part(seq)[44:]
-        for key in self._keys:
-            if is_signed_by(bytes.fromhex(key), payload_of(seal), signature):
-                text = base64.b64encode(signature).decode("ascii")
-                return {**seal, "signed": True, "signature": text, "pubkey": key, "signed_at": seal["at"]}
-        return seal
-
-    def all_signed(self):
-        return all(self.raw[end - 64 : end] != NO_SIGNATURE for end in range(RECORD_BYTES, len(self.raw) + 1, RECORD_BYTES))
-
-    def history(self, seq):
-        """The history up to a seal."""
-        history = ""
-        for number in range(1, seq + 1):
-            history = next_history(history, payload_hash_of(self.seal(number)))
-        return history
-
-    def _part(self, seq):
-        return self.raw[(seq - 1) * RECORD_BYTES : seq * RECORD_BYTES]
+# {seq, payload_hash, pubkeys} of the last signed seal, and from a check that read everything also what the next one goes
+# on from: that seal (`head`), what follows from all entries up to it, and the log by one hash for each bit of its size. So
+# it stays small however long the ledger grows, and whatever was rewritten before has another root.
 
 
 def payload_hash_of(seal):
     return hashlib.sha256(payload_of(seal)).hexdigest()
 
 
-def next_history(history, payload_hash):
-    """One number for all payloads up to a seal: two readers who compare it compare their whole history."""
-    return hashlib.sha256((history + payload_hash).encode("ascii")).hexdigest()
+def log_of(memory):
+    """The log over all entries that were verified, to which more can be added."""
+    return Tree(log_node_of, memory["log"]["size"], list(map(bytes.fromhex, memory["log"]["frontier"])))
 
 
 NEXT_GOES_ON = "; the next check goes on from the last signed seal that was checked"
@@ -1341,12 +1297,11 @@ RECEIPT_KEY_UNKNOWN = f"{KEY_UNKNOWN}, or check the service first, so that its k
 
 @dataclass
 class Question:
-    """What a chain is checked against. `clock` gives Unix seconds; `expected` is a list of (seq, history)."""
+    """What a chain is checked against. `clock` gives Unix seconds."""
 
     pinned: list = field(default_factory=list)
     remembered: dict = None
     clock: object = lambda: float("inf")  # a check may take an hour, and seals are made meanwhile
-    expected: list = field(default_factory=list)
     most_seals: float = float("inf")
     most_entries: float = float("inf")
     full: bool = True
@@ -1357,22 +1312,21 @@ class Question:
 
 def audit_chain(source, question):
     """Checks a chain: from the remembered head on if the source still gives that very seal, else all of it, to say what changed."""
-    remembered = question.remembered
-    records = Records.of(remembered)
-    may_go_on = not question.full and records and "log" in remembered and records.all_signed()  # an older version kept no log
-    if may_go_on and all(key in question.pinned for key in remembered["pubkeys"] if question.pinned):
-        # A head whose closing entry names the seal before it stands for all of them; an older one only for itself.
-        seals = source.seals(remembered["seq"] - 1 if remembered["chained"] else 0)
-        unread = [] if remembered["chained"] else range(1, remembered["seq"])
+    memory = question.remembered
+    may_go_on = (
+        not question.full
+        and memory
+        and "log" in memory
+        and memory.get("unsigned") == 0  # an older version did not count them
+        and memory["chained"]  # so that the head stands for all seals before it
+        and all(key in question.pinned for key in memory["pubkeys"] if question.pinned)
+    )
+    if may_go_on:
+        seals = source.seals(memory["seq"] - 1)
         audit = ChainAudit(source, question)
-        if all(is_same_signed_seal(next(seals, None), records.seal(seq)) for seq in unread) and audit.go_on_from(next(seals, None)):
+        if audit.go_on_from(next(seals, None)):
             return audit.run(seals)
     return ChainAudit(source, question).run(source.seals(0))
-
-
-def is_same_signed_seal(shown, seen):
-    """Whether a value is a signed seal with the payload of another."""
-    return not any(seal_form_faults(shown)) and shown["signed"] and payload_of(shown) == payload_of(seen)
 
 
 class ChainAudit:
@@ -1389,13 +1343,11 @@ class ChainAudit:
         self.entries_sealed = self.entries_waiting = self.entries_read = 0
         self.unreadable = 0
         self.adoptions = []
-        self.head = self.head_seal = self.at_head = None
+        self.head = self.head_seal = None
         self.checked = None  # the last signed seal whose entries were all checked: head, seal, what follows from them
-        self._records = Records.of(self.remembered)
-        self._fresh = []
+        self.seals_read = 0
         self.last_seq = 0
         self._before = self._before_hash = None
-        self._history = ""
         self._owed = {"xno": 0, "xmr": 0}  # None after a seal whose entries are not there
         self._chained = False  # whether closing entries name the seal before by now
         self._logged = False  # whether they state the log and the keys by now
@@ -1405,13 +1357,11 @@ class ChainAudit:
         self._key_form = 1  # of the tree that closing entries state by now
         self._keys_stated = None  # of keys that are not in key_tree; None: unknown
         self._keys_changed = False
-        self._first_rewritten = None
         self._stream = None
         self._stream_at = -1
         self.checkpoint = self.remembered.get("checkpoint") if self.remembered else None
         self.heard = self.remembered.get("heard", []) if self.remembered else []
         self.given = []  # the checkpoint that the service showed
-        self.kept = self.remembered  # what is remembered by now
         self._keep_at = time.monotonic() + KEEP_SECONDS
 
     def go_on_from(self, seal):
@@ -1428,20 +1378,16 @@ class ChainAudit:
         self.findings.note(where, self.keyring.faults(seal["pubkey"]))
         self.findings.note(where, signature_faults(seal, payload_of(seal)))
         self.resumed_at = self.last_seq = self.signed = seal["seq"]
-        self._before, self._before_hash, self._history = seal, memory["payload_hash"], memory["history"]
+        self._before, self._before_hash = seal, memory["payload_hash"]
         self._owed, self._chained = stated_sums(memory["owed"]), memory["chained"]
         self.unreadable, self.adoptions = memory["unreadable"], list(memory["adoptions"])
         self._logged, self._keys_stated, self._key_form = memory["logged"], memory["keys"], memory.get("key_form", 1)
         self.key_tree = self._older_key_tree = None
-        self.log = Tree(log_node_of, memory["log"]["size"], map(bytes.fromhex, memory["log"]["frontier"]))
+        self.log = log_of(memory)
         self.entries_sealed = seal["to_id"]
-        self.head = {name: memory[name] for name in ("seq", "payload_hash", "history")}
+        self.head = {name: memory[name] for name in ("seq", "payload_hash")}
         self.head_seal = seal
-        self.at_head = {name: memory[name] for name in ("owed", "chained", "unreadable", "adoptions", "logged", "log", "keys", "key_form") if name in memory}
-        self.checked = (self.head, seal, self.at_head)
-        for seq, history in self.question.expected:
-            if seq <= seal["seq"]:
-                self.findings.note(f"seal {seq}", self._expectation_faults(history, self._records.history(seq)))
+        self._set_checked(seal)
         return True
 
     def run(self, seals):
@@ -1457,18 +1403,15 @@ class ChainAudit:
 
     def _run_to_end(self, seals):
         for seal in seals:
-            if len(self._fresh) >= self.question.most_seals:  # of this check: one that was checked before may be of any length
+            if self.seals_read >= self.question.most_seals:  # of this check: one that was checked before may be of any length
                 goes_on = NEXT_GOES_ON if self.question.keep else ""
                 raise CannotCheck("too_long", f"there are more than {self.question.most_seals} seals to check (--max-seals){goes_on}")
             self._take_seal(seal)
             if self.findings.full:
                 return self
-        if self.remembered and self.last_seq < self.remembered["seq"]:
+        if self.remembered and self.last_seq < self.remembered["seq"] and not self.question.may_be_older:
             message = f"ends at seal {self.last_seq}, but seal {self.remembered['seq']} was seen before"
-            self.findings.note("chain", [] if self.question.may_be_older else [Fault("chain_shortened", message)])
-            if self._first_rewritten is not None:
-                message = "has another payload than when it was seen before"
-                self.findings.note(f"seal {self._first_rewritten}", [Fault("history_rewritten", message)])
+            self.findings.note("chain", [Fault("chain_shortened", message)])
         if not self.findings.full:
             self._count_waiting(self._before["to_id"] + 1 if self._before else 1)
         return self
@@ -1476,6 +1419,7 @@ class ChainAudit:
     def _take_seal(self, seal):
         """Checks the next seal of the chain, with its entries."""
         due = self.last_seq + 1
+        self.seals_read += 1
         self.last_seq = seal["seq"] if isinstance(seal, dict) and is_whole(seal.get("seq")) else due
         where = f"seal {self.last_seq}"
         if not self.findings.note(where, seal_form_faults(seal)):
@@ -1489,27 +1433,12 @@ class ChainAudit:
         if self._before is not None:
             self.findings.note(where, link_faults(self._before, seal))
         payload_hash = payload_hash_of(seal)
-        self._history = next_history(self._history, payload_hash)
-        self._fresh.append(record_of(seal))
         self._take_signature(seal, payload_hash, where)
         self.findings.note(where, self._memory_faults(seal, payload_hash))
-        for seq, history in self.question.expected:
-            if seq == seal["seq"]:
-                self.findings.note(where, self._expectation_faults(history, self._history))
         self._check_entries(seal, where)
+        self.findings.note(where, self._seen_log_faults(seal, payload_hash))
         if seal["signed"]:
-            owed = self._owed and {coin: str(total) for coin, total in self._owed.items()}
-            self.at_head = {
-                "owed": owed,
-                "chained": self._chained,
-                "unreadable": self.unreadable,
-                "adoptions": list(self.adoptions),
-                "logged": self._logged,
-                "log": self.log and {"size": self.log.count, "frontier": [root.hex() for root in self.log.frontier()]},
-                "keys": self._key_state(),
-                **({} if self._key_form == 1 else {"key_form": self._key_form}),
-            }
-            self.checked = (self.head, seal, self.at_head)
+            self._set_checked(seal)
         self._before, self._before_hash = seal, payload_hash
         self._tell(f"seal {seal['seq']}, entry {seal['to_id']}")
         if seal["signed"] and self.question.keep and time.monotonic() > self._keep_at:
@@ -1524,36 +1453,39 @@ class ChainAudit:
                 self.unsigned_seqs.append(seal["seq"])
             return
         self.signed += 1
-        self.head = {"seq": seal["seq"], "payload_hash": payload_hash, "history": self._history}
+        self.head = {"seq": seal["seq"], "payload_hash": payload_hash}
         self.head_seal = seal
         self.findings.note(where, self.keyring.faults(seal["pubkey"]))
         self.findings.note(where, signature_faults(seal, payload_of(seal)))
 
+    def _set_checked(self, seal):
+        """Keeps what follows from all entries up to a signed seal, unless some of them are not there."""
+        if self._owed is None or self.log is None:
+            return
+        state = {
+            "owed": {coin: str(total) for coin, total in self._owed.items()},
+            "chained": self._chained,
+            "unreadable": self.unreadable,
+            "adoptions": list(self.adoptions),
+            "unsigned": self.unsigned,
+            "logged": self._logged,
+            "log": {"size": self.log.count, "frontier": [root.hex() for root in self.log.frontier()]},
+            "keys": self._key_state(),
+            **({} if self._key_form == 1 else {"key_form": self._key_form}),
+        }
+        self.checked = (self.head, seal, state)
+
     def _memory_faults(self, seal, payload_hash):
-        """Yields how a seal differs from what is remembered. A rewritten seal can not hide: every payload is in the history."""
-        seq, memory = seal["seq"], self.remembered
-        if not memory or not 1 <= seq <= memory["seq"]:
+        """Yields how the seal of the remembered head's number differs from it."""
+        memory = self.remembered
+        if not memory or seal["seq"] != memory["seq"]:
             return
-        if self._records and payload_of(self._records.seal(seq)) != payload_of(seal):
-            if self._first_rewritten is None:
-                self._first_rewritten = seq
-            self.findings.keep_fork(self._records.signed_seal(seq), seal, self.keyring)
-        if seq != memory["seq"]:
-            return
-        first = f" (seal {self._first_rewritten} is the first)" if self._first_rewritten not in (None, seq) else ""
-        if memory["payload_hash"] != payload_hash:
-            yield Fault("history_rewritten", f"has another payload than when it was seen before{first}")
-        elif memory["history"] != self._history:
-            message = f"is as it was, but a seal before it has another payload than when it was seen{first}"
-            yield Fault("history_rewritten", message)
         if not seal["signed"]:
             yield Fault("signature_withdrawn", "was signed when it was seen before")
-
-    @staticmethod
-    def _expectation_faults(expected, own):
-        """Yields a fault if another reader saw another history."""
-        if expected != own:
-            yield Fault("other_history", f"has the history {own}, and {expected} was expected")
+        if memory["payload_hash"] != payload_hash:
+            if "head" in memory:
+                self.findings.keep_fork(memory["head"], seal, self.keyring)
+            yield Fault("history_rewritten", "has another payload than when it was seen before")
 
     def _check_entries(self, seal, where):
         """Checks the entries of a seal: their numbers, their root, what they do to the sums, and the closing entry."""
@@ -1582,7 +1514,6 @@ class ChainAudit:
         self.entries_sealed += tree.count
         if last is None:
             return
-        self.findings.note(where, self._seen_log_faults(seal))
         if tree.root().hex() == seal["root"]:
             self.findings.note(where, self._closing_faults(last, seal, before))
         else:
@@ -1590,10 +1521,15 @@ class ChainAudit:
             self.findings.note(where, [Fault("wrong_root", message)])
             self._lose_count()
 
-    def _seen_log_faults(self, seal):
-        """Yields how the log up to a seal differs from a checkpoint of that size that was verified by proofs."""
-        if self.remembered and "checkpoint" in self.remembered and self.log:
-            seen = read_checkpoint(self.remembered["checkpoint"], "wrong_checkpoint")
+    def _seen_log_faults(self, seal, payload_hash):
+        """Yields how the log up to a seal differs from the one that was seen, up to the remembered head or to a checkpoint."""
+        memory = self.remembered
+        if not memory or "log" not in memory or not self.log:
+            return
+        if seal["seq"] == memory["seq"] and payload_hash == memory["payload_hash"] and log_of(memory).root() != self.log.root():
+            yield Fault("history_rewritten", "is as it was, but an entry before it is another than when it was seen")
+        if "checkpoint" in memory:
+            seen = read_checkpoint(memory["checkpoint"], "wrong_checkpoint")
             if seen["size"] == seal["to_id"]:
                 yield from held(lambda: connect_logs(seen, log_head_of(self.log), None))[1]
 
@@ -1764,29 +1700,26 @@ class ChainAudit:
             yield "key_unknown", KEY_UNKNOWN
         if self.head and self.unsigned:
             yield "unsigned", f"{'a seal has' if self.unsigned == 1 else f'{self.unsigned} seals have'} no signature"
-        ahead = [seq for seq, _ in self.question.expected if seq > last]
-        if ahead:
-            yield "behind", f"another reader saw seal {ahead[0]}, and this chain ends at seal {last}"
-        seen = None if self.question.may_be_older else seen_log(self.remembered)
+        seen = seen_log(self.remembered)
         longest = max([self.head_seal["to_id"] if self.head else 0, *(checkpoint["size"] for checkpoint in self.given)])
-        if seen and seen["size"] > longest:
+        if self.question.may_be_older:
+            if self.remembered and last < self.remembered["seq"]:
+                so_far = f"it ends at seal {last}, and what was seen here at seal {self.remembered['seq']}"
+                yield "not_compared", f"{so_far}: nothing tells whether that goes on from it"
+        elif seen and seen["size"] > longest:
             yield "behind", f"a log of {seen['size']} entries was seen before, and the one that is shown ends at entry {longest}"
 
     def memory(self):
         """What is to be remembered of a chain without findings: everything up to the last signed seal that was checked."""
-        kept = self._records.raw if self.resumed_at else b""
-        checked, seal, at_head = self.checked
-        head = {name: seal[name] for name in (*SIDE_FIELDS, "algo", "signed_at", "signed")}
-        raw = (kept + b"".join(self._fresh))[: head["seq"] * RECORD_BYTES]
+        checked, seal, state = self.checked
         return {
             **checked,
             "pubkeys": self.keyring.seen,
             "checked_at": self.question.clock(),
-            "head": head,
-            **at_head,
+            "head": {name: seal[name] for name in (*SIDE_FIELDS, "algo", "signed_at", "signed")},
+            **state,
             **({} if self.checkpoint is None else {"checkpoint": self.checkpoint}),
             **({"heard": self.heard} if self.heard else {}),
-            "seals": base64.b64encode(raw).decode("ascii"),
         }
 
     def report(self, target):
@@ -1796,7 +1729,7 @@ class ChainAudit:
         return {
             "kind": "chain",
             "target": target,
-            "seals": self.resumed_at + len(self._fresh),
+            "seals": self.resumed_at + self.seals_read,
             "signed": self.signed,
             "unsigned_seqs": self.unsigned_seqs,
             "entries_sealed": self.entries_sealed,
@@ -2158,7 +2091,8 @@ class ReceiptAudit:
     checkpoints: dict = field(default_factory=dict)  # by size
     up_to: int = 0  # the last entry under a signed seal
     covered: int = 0  # up to which of those all are in the log of a checkpoint
-    _records: object = None  # of the seals that were seen, decoded once
+    _placed: list = field(default_factory=list)  # for each entry whose path holds, its seal, the size of its log if it is in one, and whether that was seen
+    _uncompared: list = field(default_factory=list)  # seals that lie in what was seen, and could not be compared with that
     _seals: dict = field(default_factory=dict)  # seq -> seal
     _entries: dict = field(default_factory=dict)  # id -> entry
 
@@ -2166,7 +2100,6 @@ class ReceiptAudit:
         """Checks all of it. Returns itself."""
         remembered = self.question.remembered
         self.keyring = Keyring(self.question.pinned, remembered["pubkeys"] if remembered else [])
-        self._records = Records.of(remembered)
         if not self.findings.note("receipt", self._form_faults()):
             return self
         self.record = self.receipt["id"]
@@ -2183,7 +2116,9 @@ class ReceiptAudit:
             if not item["sealed"]:
                 self.entries_waiting += 1
             elif self._check_sealed(where, item):
-                placed = "tlog_proof" in item and self.findings.note(where, held(lambda: self._check_log_proof(item))[1])
+                place, faults = held(lambda: self._check_log_proof(item)) if "tlog_proof" in item else (None, [])
+                placed = self.findings.note(where, faults) and place is not None
+                self._placed.append((item["seal"], *(place or (None, False))))
                 if item["seal"]["signed"]:
                     self.covered = last_id if placed and self.covered == self.up_to else self.covered
                     self.up_to = last_id
@@ -2271,6 +2206,12 @@ class ReceiptAudit:
         if other["root"] != checkpoint["root"]:
             raise NotHeld("log_rewritten", f"two checkpoints of size {checkpoint['size']} differ")
         self.checkpoints[checkpoint["size"]] = checkpoint
+        memory = self.question.remembered
+        may_be_seen = memory and "log" in memory and entry["id"] <= memory["log"]["size"] <= checkpoint["size"]
+        if may_be_seen and not is_in_seen_log(bytes.fromhex(item["leaf"]), index, path, memory):
+            size = memory["log"]["size"]
+            raise NotHeld("log_rewritten", f"entry {entry['id']} is not the one in the log that was seen before, of size {size}")
+        return checkpoint["size"], may_be_seen
 
     def support(self):
         """What the verdict rests on besides the key."""
@@ -2280,30 +2221,31 @@ class ReceiptAudit:
 
     def _connect(self):
         """Compares the newest checkpoint of the receipt with the log that was seen."""
-        if not self.checkpoints:
-            return
-        given, seen = self.checkpoints[max(self.checkpoints)], seen_log(self.question.remembered)
-        connected, faults = held(lambda: connect_logs(seen, given, self.consistency)) if seen else (None, [])
-        if not self.findings.note("log", faults):
-            self.findings.log_fork = log_fork_of(seen, given, self.consistency, self.keyring)
-        self.log = {"origin": given["origin"], "size": given["size"], "root": given["root"], "connected": connected}
+        remembered = self.question.remembered
+        seen, newest = seen_log(remembered), max(self.checkpoints, default=None)
+        connected = None
+        if newest is not None:
+            given = self.checkpoints[newest]
+            connected, faults = held(lambda: connect_logs(seen, given, self.consistency)) if seen else (None, [])
+            if not self.findings.note("log", faults):
+                self.findings.log_fork = log_fork_of(seen, given, self.consistency, self.keyring)
+            self.log = {"origin": given["origin"], "size": given["size"], "root": given["root"], "connected": connected}
+        # What lies in the part of the ledger that was seen here must be what was seen.
+        for seal, size, is_seen in self._placed:
+            compared = is_seen or (remembered and seal["seq"] == remembered["seq"])
+            compared = compared or (connected in ("same", "consistent") and size == newest)
+            if seen and seal["to_id"] <= seen["size"] and not compared and seal["seq"] not in self._uncompared:
+                self._uncompared.append(seal["seq"])
 
     def _memory_faults(self, seal):
-        """Yields a fault if a seal was seen before, in the chain of the same service, with another payload."""
-        memory, seq = self.question.remembered, seal["seq"]
-        if not memory or not 1 <= seq <= memory["seq"]:
+        """Yields a fault if a seal has the remembered head's number, and another payload."""
+        memory = self.question.remembered
+        if not memory or seal["seq"] != memory["seq"] or payload_hash_of(seal) == memory["payload_hash"]:
             return
         if seal["pubkey"] not in memory["pubkeys"] if seal["signed"] else self.question.pinned:
             return  # of another service
-        records = self._records
-        if records:
-            same = payload_of(records.seal(seq)) == payload_of(seal)
-        else:  # all that an older version kept
-            same = seq < memory["seq"] or payload_hash_of(seal) == memory["payload_hash"]
-        if same:
-            return
-        if records:
-            self.findings.keep_fork(records.signed_seal(seq), seal, self.keyring)
+        if "head" in memory:
+            self.findings.keep_fork(memory["head"], seal, self.keyring)
         yield Fault("history_rewritten", "has another payload than when it was seen in the chain")
 
     def not_binding(self):
@@ -2315,6 +2257,12 @@ class ReceiptAudit:
             yield "unsigned", f"seal {' '.join(map(str, self.unsigned_seqs))} has no signature"
         if self.keyring.trust == "first_seen" and self.keyring.seen:
             yield "key_unknown", RECEIPT_KEY_UNKNOWN
+        if self._uncompared:
+            seqs = " ".join(map(str, self._uncompared))
+            yield "not_compared", (
+                f"seal {seqs} lies in the ledger that was seen here, and nothing shows that it is the same: "
+                "--consistency, with a receipt in the log"
+            )
 
     def _inclusion_faults(self, item):
         """The first thing that keeps an entry from standing under its well-formed seal."""
@@ -2568,75 +2516,6 @@ def names(value, record):
     return False
 
 
-# --- vectors ---------------------------------------------------------------------------------------------------------
-
-
-def check_vector(vector):
-    """Runs one vector: (findings, words of what does not bind). Its `reason` is ignored; without `now` no seal is of the future."""
-    if not isinstance(vector, dict):
-        raise CannotCheck("usage", "a vector is not an object")
-    kind = vector.get("kind")
-    now = vector.get("now", float("inf"))
-    question = Question(vector.get("pubkeys", []), vector.get("remembered"), lambda: now)
-    if kind == "seal":
-        if not isinstance(vector.get("seals"), list) or not isinstance(vector.get("entries"), list):
-            raise CannotCheck("usage", "a vector of seals has seals and entries")
-        audit = audit_chain(ListSource(lambda: vector["seals"], lambda: vector["entries"]), question)
-        return audit.findings, [word for word, _ in audit.not_binding()]
-    if kind == "receipt":
-        audit = ReceiptAudit(vector.get("receipt"), question).run()
-        return audit.findings, [word for word, _ in audit.not_binding()]
-    checks = {"canonical-json": _canonical_vector, "leaf": _leaf_vector, "tree": _tree_vector, "proof": _proof_vector}
-    if kind not in checks:
-        raise CannotCheck("usage", f"there is no kind of vector called {shown(kind)}")
-    findings = Findings()
-    findings.note(kind, checks[kind](vector))
-    return findings, []
-
-
-def _canonical_vector(vector):
-    """Yields where canonical JSON differs from the vector."""
-    for case in vector["cases"]:
-        try:
-            own = canonical_json(read_json(case["json"]))
-        except NotCanonical as error:
-            yield Fault("no_canonical_form", str(error))
-            return
-        except TooDeep as error:
-            yield Fault("no_canonical_form", str(error))
-            return
-        except ValueError as error:
-            yield Fault("malformed_json", str(error))
-            return
-        expected_hash = case.get("sha256", hashlib.sha256(own).hexdigest())
-        if own != case["canonical"].encode("utf-8", "surrogatepass") or hashlib.sha256(own).hexdigest() != expected_hash:
-            yield Fault("wrong_canonical_form", f"it is {own.decode('utf-8')}, not {case['canonical']!r}")
-            return
-
-
-def _leaf_vector(vector):
-    """Yields where the hash of an entry differs from the vector."""
-    malformed = list(entry_faults(vector["entry"]))
-    yield from malformed or leaf_faults(vector["entry"], vector["leaf"])
-
-
-def _tree_vector(vector):
-    """Yields where the roots of a tree differ from the vector."""
-    tree = Tree()
-    for leaf in vector["leaves"]:
-        tree.append(bytes.fromhex(leaf))
-        root = vector["roots"].get(str(tree.count))
-        if root is not None and root != tree.root().hex():
-            yield Fault("wrong_root", f"{tree.count} leaves have the root {tree.root().hex()}, not {root}")
-            return
-
-
-def _proof_vector(vector):
-    """Yields what is wrong with a proof of inclusion."""
-    wrong_leaf = list(leaf_faults(vector["entry"], vector["leaf"])) if "entry" in vector else []
-    yield from wrong_leaf or inclusion_faults(vector["leaf"], vector["path"], vector["root"], vector["index"], vector["count"])
-
-
 # --- evidence: two seals of one number that a key has signed -----------------------------------------------------------
 
 
@@ -2769,22 +2648,17 @@ def _is_memory(memory):
         isinstance(memory, dict)
         and is_whole(memory.get("seq"))
         and is_hash(memory.get("payload_hash"))
-        and is_hash(memory.get("history"))
         and isinstance(memory.get("pubkeys"), list)
         and all(is_hash(key) for key in memory["pubkeys"])
     )
-    if not good or "seals" not in memory:
-        return good  # an older version kept no more
-    try:
-        raw = base64.b64decode(memory["seals"], validate=True)
-    except (binascii.Error, TypeError, ValueError):
-        return False
+    if not good or "log" not in memory:
+        return good  # versions of long ago kept no more
     return (
-        ("log" not in memory or _is_log_memory(memory))  # an older version kept none
+        _is_log_memory(memory)
         and ("checkpoint" not in memory or _is_checkpoint(memory["checkpoint"]))
         and isinstance(memory.get("heard", []), list)
         and all(map(_is_checkpoint, memory.get("heard", [])))
-        and len(raw) == memory["seq"] * RECORD_BYTES
+        and is_whole(memory.get("unsigned", 0))  # an older version did not count them
         and isinstance(memory.get("head"), dict)
         and memory["head"].get("signed") is True
         and stated_sums(memory.get("owed")) is not None
@@ -2799,7 +2673,7 @@ def _is_checkpoint(note):
 
 
 def _is_log_memory(memory):
-    """Whether what is remembered of the log has its form. An older version kept none."""
+    """Whether what is remembered of the log has its form."""
     log, keys = memory["log"], memory.get("keys")
     return (
         isinstance(memory.get("logged"), bool)
@@ -2885,23 +2759,33 @@ def _remove(path):
         pass
 
 
-def remember(state, base, audit):
-    """Puts what a check found into the state, unless another saw more meanwhile. Two histories are a finding instead."""
-    memory, other = audit.memory(), state.get(base)
-    before = audit.kept["history"] if audit.kept else None
-    if other and other["history"] != before:
-        less, more = (memory, other) if other["seq"] > memory["seq"] else (other, memory)
-        records, known = Records.of(more), Records.of(less)
-        if records and records.history(less["seq"]) != less["history"]:
-            message = "another check, which ended meanwhile, saw another history"
-            audit.findings.note(f"seal {less['seq']}", [Fault("history_rewritten", message)])
-            for seq in range(1, less["seq"] + 1 if known else 1):
-                if payload_of(known.seal(seq)) != payload_of(records.seal(seq)):
-                    audit.findings.keep_fork(known.signed_seal(seq), records.signed_seal(seq), audit.keyring)
-            return
-        if more is other and records and memory["seq"] < other["seq"]:
-            return
-    state[base] = memory
+MOST_TURNS = 5
+
+
+class ServiceMemory:
+    """What is remembered of one service while it is checked."""
+
+    def __init__(self, path, base, known):
+        self._path, self._base, self._known = path, base, known
+
+    def keep(self, audit):
+        """Remembers what an audit without findings has verified; never less than was known.
+
+        Returns whether another check has put something else there meanwhile; then nothing is changed."""
+        known = self._known
+        if audit.checked is None or audit.checked[0]["seq"] < (known["seq"] if known else 0):
+            return False
+        memory, overtaken = audit.memory(), []
+
+        def put(state):
+            current = state.get(self._base)
+            if current and current["payload_hash"] not in (memory["payload_hash"], known["payload_hash"] if known else None):
+                overtaken.append(current)
+            else:
+                state[self._base] = self._known = memory
+
+        change_state(self._path, put)
+        return bool(overtaken)
 
 
 def parse_file(path, content):
@@ -2932,7 +2816,8 @@ def read_arguments(argv):
     add("--consistency", metavar="FILE", help="the answer of GET /ledger/consistency, between the log seen and the receipt's")
     add("--full", action="store_true", help="read the whole ledger again, not only what is new")
     add("--save", metavar="FILE", help="write what was read from BASE_URL as a dump; reads everything")
-    add("--expect", action="append", default=[], type=_expected, metavar="SEQ:HISTORY", help="compare with what another reader saw")
+    add("--expect", action="append", help=argparse.SUPPRESS)
+    add("--vector", action="append", help=argparse.SUPPRESS)
     add("--max-age", type=_whole, metavar="SECONDS", help="how old the newest cosignature that counts may be, or without any the newest signed seal (1800 for a service)")
     add("--max-seals", type=_whole, default=1_000_000, metavar="N", help="give up if there are more to check at once")
     add("--max-entries", type=_whole, default=100_000_000, metavar="N", help="the same of entries")
@@ -2940,10 +2825,11 @@ def read_arguments(argv):
     add("--deadline", type=_whole, default=3_600, metavar="SECONDS", help="for all answers of a service together; the next check goes on from there")
     add("--evidence", metavar="FILE", help="check a proof that one key signed two histories")
     add("--note", metavar="FILE", help="compare a signed checkpoint that another reader was shown with what is remembered")
-    add("--vector", action="append", metavar="FILE", help="check a test vector, or a list of them")
     add("--json", action="store_true", help="print one JSON object instead of lines")
     arguments = parser.parse_args(argv)
-    if sum(part is not None for part in (arguments.target, arguments.vector, arguments.evidence, arguments.note)) != 1:
+    if arguments.vector is not None:
+        raise CannotCheck("usage", "--vector has gone: the tests of the project run its test vectors")
+    if sum(part is not None for part in (arguments.target, arguments.evidence, arguments.note)) != 1:
         parser.error("one thing to check is needed")
     for key in arguments.pubkey:
         if not is_hash(key):
@@ -2967,13 +2853,6 @@ def _whole(text):
     return int(text)
 
 
-def _expected(text):
-    match = re.match(r"([1-9][0-9]{0,14}):([0-9a-f]{64})\Z", text)
-    if not match:
-        raise argparse.ArgumentTypeError(f"it takes SEQ:HISTORY as a head is printed, not {shown(text)}")
-    return int(match.group(1)), match.group(2)
-
-
 _BASE_URL = re.compile(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?((?:/[A-Za-z0-9._~-]+)*)/*\Z")
 
 
@@ -2993,26 +2872,36 @@ def _service(target):
 def check_service(arguments):
     """Checks the chain of a service, and remembers what was found. Returns the result."""
     base = _service(arguments.target)
-    remembered = read_state(arguments.state).get(base)
+    patience = Patience(arguments.timeout, arguments.deadline)
+    if arguments.max_age is None:
+        arguments.max_age = DEFAULT_MAX_AGE
+    # Whatever another check has seen meanwhile is compared too: this one goes on from there.
+    for turn in range(MOST_TURNS):
+        remembered = read_state(arguments.state).get(base)
+        memory = ServiceMemory(arguments.state, base, remembered)
+        audit = audit_service(base, remembered, memory, arguments, patience)
+        judge_clock(audit.findings, patience.ahead)
+        checkpoint = None
+        if not audit.findings.kept and audit.checked and audit.checked[2]["logged"]:
+            checkpoint = check_checkpoint(base, audit, patience, arguments.policy)
+        if audit.findings.kept or not memory.keep(audit):
+            break
+    seen = remembered["seq"] if remembered else None
+    report = {**audit.report(base), "checkpoint": checkpoint, "remembered_seq": seen, "state": arguments.state}
+    return conclude(report, audit.findings, audit.not_binding(), arguments, base, chain_support(audit), audit.keyring)
+
+
+def audit_service(base, remembered, memory, arguments, patience):
+    """Reads a service as far as is asked for, and remembers now and then how far it has come."""
     recorder = from_file(lambda: Recorder(arguments.save)) if arguments.save else None
     question = chain_question(arguments)
     question.remembered, question.full = remembered, arguments.full or recorder is not None
-    question.keep = lambda audit: keep_progress(arguments.state, base, audit)
-    patience = Patience(arguments.timeout, arguments.deadline)
+    question.keep = lambda audit: None if audit.findings.kept else memory.keep(audit)
     try:
-        audit = audit_chain(Service(base, patience, recorder), question)
+        return audit_chain(Service(base, patience, recorder), question)
     finally:
         if recorder:
             recorder.close()
-    judge_clock(audit.findings, patience.ahead)
-    checkpoint = check_checkpoint(base, audit, patience, arguments.policy) if not audit.findings.kept and audit.head and audit.at_head["logged"] else None
-    if not audit.findings.kept and audit.head:
-        change_state(arguments.state, lambda state: remember(state, base, audit))
-    seen = remembered["seq"] if remembered else None
-    report = {**audit.report(base), "checkpoint": checkpoint, "remembered_seq": seen, "state": arguments.state}
-    if arguments.max_age is None:
-        arguments.max_age = DEFAULT_MAX_AGE
-    return conclude(report, audit.findings, audit.not_binding(), arguments, base, chain_support(audit), audit.keyring)
 
 
 def judge_clock(findings, ahead):
@@ -3031,14 +2920,6 @@ def judge_clock(findings, ahead):
             f"the newest seal is dated {future.at} by the service and this machine's clock says {future.now}; "
             f"this machine's clock is {behind} behind, or the service's Date and its seals are wrong together",
         )
-
-
-def keep_progress(path, base, audit):
-    """Remembers what a check of a whole service has verified so far, if that is more than was remembered."""
-    known = audit.kept["seq"] if audit.kept else 0
-    if not audit.findings.kept and audit.checked and audit.checked[0]["seq"] > known:
-        change_state(path, lambda state: remember(state, base, audit))
-        audit.kept = audit.memory()
 
 
 def chain_support(audit):
@@ -3085,7 +2966,7 @@ def check_checkpoint(base, audit, patience, policy):
     given, faults = held(read)
     if not audit.findings.note("checkpoint", faults):
         return None
-    own = log_head_of(Tree(log_node_of, audit.at_head["log"]["size"], list(map(bytes.fromhex, audit.at_head["log"]["frontier"]))))
+    own = log_head_of(log_of(audit.checked[2]))
     older, newer = in_order(own, given)
     proof = None
     if older["size"] != newer["size"]:
@@ -3160,7 +3041,6 @@ def chain_question(arguments):
     return Question(
         pinned=arguments.pubkey,
         clock=lambda: int(time.time()),
-        expected=arguments.expect,
         most_seals=arguments.max_seals,
         most_entries=arguments.max_entries,
         progress=Progress(),
@@ -3230,25 +3110,6 @@ def check_evidence(arguments):
     return conclude(audit.report(path), audit.findings, reasons, arguments)
 
 
-def check_vectors(arguments):
-    """Runs the vectors in files, each of which holds one or a list. Returns the result."""
-    results = []
-    for path in arguments.vector:
-        content = parse_file(path, from_file(lambda: read_bytes(path)))
-        for place, vector in enumerate(content if isinstance(content, list) else [content]):
-            findings, words = check_vector(vector)
-            results.append(
-                {
-                    "file": f"{path}[{place}]" if isinstance(content, list) else path,
-                    "ok": not findings.kept,
-                    "not_binding": [] if findings.kept else words,
-                    "findings": [vars(finding) for finding in findings.kept],
-                }
-            )
-    good = all(result["ok"] for result in results)
-    return {"ok": good, "binding": False, "verdict": "good" if good else "broken", "kind": "vectors", "results": results}
-
-
 def read_bytes(path):
     """The bytes of a file, up to a size. Raises OSError or CannotCheck."""
     with open(path, "rb") as file:
@@ -3268,6 +3129,9 @@ def from_file(read):
 
 def conclude(report, findings, reasons, arguments, base=None, support=None, keyring=None):
     """Makes the result. Writes the two sides of a contradiction, if one was found, beside the state file."""
+    if arguments.expect:
+        expected = "--expect compares nothing any more: give the checkpoint that the other reader was shown to --note"
+        reasons = [*reasons, ("not_compared", expected)]
     rests, unmet = support.judge(arguments.policy, keyring.trust, int(time.time()), arguments.max_age) if support else (None, [])
     not_binding = [] if findings.kept else [{"reason": word, "message": message} for word, message in [*reasons, *unmet]]
     verdict = "broken" if findings.kept else "not_binding" if not_binding else "good"
@@ -3312,11 +3176,6 @@ GOOD = {
 
 def lines_of(result):
     """A result as lines for people."""
-    if result["kind"] == "vectors":
-        for one in result["results"]:
-            refusals = "; ".join(f"{finding['reason']}: {finding['message']}" for finding in one["findings"])
-            yield f"{one['file']}: {'accepted' if one['ok'] else 'refused ' + refusals}"
-        return
     for finding in result["findings"]:
         yield f"{finding['reason']} at {finding['where']}: {finding['message']}"
     if result["findings_total"] >= MOST_FINDINGS:
@@ -3347,9 +3206,8 @@ def chain_lines(result):
         yield f"entries whose amount cannot be read, which count as nothing: {result['unreadable_amounts']}"
     if head:
         yield f"head: seal {head['seq']}, payload hash {head['payload_hash']}, made {result['head_age_seconds']} s ago"
-        yield f"history: {head['seq']}:{head['history']} (other readers compare it with --expect)"
     if result["log"]:
-        yield f"log: size {result['log']['size']}, root {result['log']['root']}"
+        yield f"log: size {result['log']['size']}, root {result['log']['root']} (other readers compare it with --note)"
     if result["keys"]:
         how = "" if result["keys"]["recomputed"] else " (changes as stated: --full recomputes them)"
         yield f"keys: of {result['keys']['count']} agents, root {result['keys']['root']}{how}"
@@ -3360,7 +3218,7 @@ def chain_lines(result):
     if result["verdict"] == "broken":
         yield f"nothing was remembered in {result['state']}"
     elif seen is None and head:
-        yield f"the first check of this service with {result['state']}: key and seals are remembered from now on"
+        yield f"the first check of this service with {result['state']}: key and log are remembered from now on"
     else:
         yield f"remembered in {result['state']}"
 
@@ -3413,9 +3271,7 @@ def check(argv):
     """Runs the command: (exit status, result, the text to print). Raises nothing: whatever goes wrong is `unchecked`."""
     try:
         arguments = read_arguments(argv)
-        if arguments.vector is not None:
-            result = check_vectors(arguments)
-        elif arguments.evidence is not None:
+        if arguments.evidence is not None:
             result = check_evidence(arguments)
         elif arguments.note is not None:
             result = check_note(arguments)
