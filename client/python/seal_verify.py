@@ -2835,16 +2835,20 @@ def read_arguments(argv):
         if not is_hash(key):
             parser.error(f"--pubkey takes 64 lower-case hex characters, not {shown(key)}")
     if arguments.policy is not None:
-        path = arguments.policy
-        try:
-            arguments.policy = Policy(from_file(lambda: read_bytes(path)).decode("utf-8"))
-        except UnicodeDecodeError:
-            raise CannotCheck("usage", f"{path} is not text in UTF-8") from None
+        arguments.policy = read_policy(arguments.policy)
         arguments.pubkey += [key for _, key in arguments.policy.logs if key is not None]
     return arguments
 
 
 EXIT_TEXT = "exit status 0: it holds, under a known key; 1: something does not hold; 2: it could not be checked; 3: nothing binding"
+
+
+def read_policy(path):
+    """Reads a policy of witnesses from a file. Raises CannotCheck."""
+    try:
+        return Policy(from_file(lambda: read_bytes(path)).decode("utf-8"))
+    except UnicodeDecodeError:
+        raise CannotCheck("usage", f"{path} is not text in UTF-8") from None
 
 
 def _whole(text):
