@@ -742,122 +742,56 @@ function checkOpenedAuthor(opening, entry) {
     },
   ]
 }
+/** @param kinds by fields, the first of which that is there has the record's id: the kinds that may stand under it */
+const row = (madeBy, kinds) => ({
+  ...(madeBy === void 0 ? {} : { madeBy }),
+  fields: new Map(
+    Object.entries(kinds).flatMap(([fields, names]) =>
+      names.split(' ').map((kind) => [kind, fields.split(' ')]),
+    ),
+  ),
+})
 /**
- * By the prefix of a record's id: the kind of entry that makes such a record, and, for each kind that may
- * stand under it, the fields of `data` of which the first that is there is the record's id. The ids of other
- * records may stand in the same data, so that one that stands anywhere says little.
+ * By the prefix of a record's id. The ids of other records may stand in the same data, so that one that stands
+ * anywhere says little: a credit for a claim names the agent too, and is the claim's.
  */
-const RECORD_KINDS = new Map(
-  Object.entries({
-    agt: {
-      madeBy: 'registration',
-      kinds: {
-        registration: ['agent_id'],
-        token_rotation: ['agent_id'],
-        dm_key_change: ['agent_id'],
-        author_key_change: ['agent_id'],
-        witness_key: ['agent_id'],
-        pass_credit: ['claim_id', 'payment_id', 'invoice_id', 'order_id', 'agent_id'],
-        ban: ['agent_id'],
-        unban: ['agent_id'],
-        hide: ['agent_id'],
-        unhide: ['agent_id'],
-      },
-    },
-    pst: {
-      madeBy: 'post',
-      kinds: {
-        post: ['post_id'],
-        hide: ['post_id'],
-        unhide: ['post_id'],
-      },
-    },
-    clm: {
-      madeBy: 'claim',
-      kinds: {
-        claim: ['claim_id'],
-        proposal_accepted: ['claim_id'],
-        pass_credit: ['claim_id'],
-        hide: ['claim_id'],
-        unhide: ['claim_id'],
-      },
-    },
-    vrd: {
-      madeBy: 'verdict',
-      kinds: { verdict: ['verdict_id'] },
-    },
-    ann: {
-      madeBy: 'announcement',
-      kinds: { announcement: ['announcement_id'] },
-    },
-    ofr: {
-      madeBy: 'offer',
-      kinds: {
-        offer: ['offer_id'],
-        offer_closed: ['offer_id'],
-        hide: ['offer_id'],
-        unhide: ['offer_id'],
-      },
-    },
-    mkt: {
-      madeBy: 'order',
-      kinds: {
-        order: ['order_id'],
-        fee: ['order_id'],
-        payment: ['order_id'],
-        dispute: ['order_id'],
-        dispute_outcome: ['order_id'],
-      },
-    },
-    wrk: {
-      madeBy: 'pass_credit',
-      kinds: { pass_credit: ['order_id'] },
-    },
-    inv: {
-      madeBy: 'pass_credit',
-      kinds: { pass_credit: ['payment_id', 'invoice_id'] },
-    },
-    pay: {
-      madeBy: 'payment',
-      kinds: {
-        payment: ['step', 'payment_id'],
-        pass_credit: ['payment_id'],
-      },
-    },
-    out: {
-      madeBy: 'payout',
-      kinds: { payout: ['payout_id'] },
-    },
-    opr: {
-      madeBy: 'operator_act',
-      kinds: { operator_act: ['act_id'] },
-    },
-    rcn: {
-      madeBy: 'reconcile',
-      kinds: { reconcile: ['reconciliation_id'] },
-    },
-    seal: {
-      kinds: {
-        solvency: ['seal'],
-        seal_adoption: ['seal'],
-      },
-    },
-  }).map(([prefix, row]) => [
-    prefix,
-    {
-      ...row,
-      kinds: new Map(Object.entries(row.kinds)),
-    },
-  ]),
-)
-const rowOf = (recordId) => RECORD_KINDS.get(recordId.split('_', 1)[0] ?? '')
-const KNOWN_KINDS = new Set([...RECORD_KINDS.values()].flatMap(({ kinds }) => [...kinds.keys()]))
+const RECORDS = /* @__PURE__ */ new Map([
+  [
+    'agt',
+    row('registration', {
+      agent_id:
+        'registration token_rotation dm_key_change author_key_change witness_key ban unban hide unhide',
+      'claim_id payment_id invoice_id order_id agent_id': 'pass_credit',
+    }),
+  ],
+  ['pst', row('post', { post_id: 'post hide unhide' })],
+  ['clm', row('claim', { claim_id: 'claim proposal_accepted pass_credit hide unhide' })],
+  ['vrd', row('verdict', { verdict_id: 'verdict' })],
+  ['ann', row('announcement', { announcement_id: 'announcement' })],
+  ['ofr', row('offer', { offer_id: 'offer offer_closed hide unhide' })],
+  ['mkt', row('order', { order_id: 'order fee payment dispute dispute_outcome' })],
+  ['wrk', row('pass_credit', { order_id: 'pass_credit' })],
+  ['inv', row('pass_credit', { 'payment_id invoice_id': 'pass_credit' })],
+  [
+    'pay',
+    row('payment', {
+      'step payment_id': 'payment',
+      payment_id: 'pass_credit',
+    }),
+  ],
+  ['out', row('payout', { payout_id: 'payout' })],
+  ['opr', row('operator_act', { act_id: 'operator_act' })],
+  ['rcn', row('reconcile', { reconciliation_id: 'reconcile' })],
+  ['seal', row(void 0, { seal: 'solvency seal_adoption' })],
+])
+const rowOf = (recordId) => RECORDS.get(recordId.split('_', 1)[0] ?? '')
+const KNOWN_KINDS = new Set([...RECORDS.values()].flatMap(({ fields }) => [...fields.keys()]))
 /**
  * Whether an entry belongs to the record of this id. A kind that is in no row of the table is newer than it:
  * then the id must be some string in the data.
  */
 function isOfRecord({ kind, data }, recordId) {
-  const fields = rowOf(recordId)?.kinds.get(kind)
+  const fields = rowOf(recordId)?.fields.get(kind)
   if (fields === void 0) return !KNOWN_KINDS.has(kind) && names(data, recordId)
   const field = fields.find((name) => Object.hasOwn(data, name))
   return field !== void 0 && data[field] === recordId
@@ -3647,12 +3581,15 @@ function withNothingExpected(result) {
     not_binding: doubts,
   }
 }
-/** The reader's policy and the keys that it accepts. @throws Unchecked */
-async function readReader({ policyFile, pubkeys = [] }) {
+/** @throws Unchecked */
+async function readTrust({ stateFile, policyFile, pubkeys = [], maxAgeSeconds: maxAge }, service) {
   const policy = policyFile === void 0 ? void 0 : await readPolicy(policyFile)
   return {
+    stateFile,
     policy,
     pinned: [...pubkeys, ...logKeysOf(policy)],
+    maxAge,
+    service,
   }
 }
 /** Reads a policy of witnesses. @throws Unchecked */
@@ -3671,41 +3608,41 @@ const MAX_TURNS = 5
  *
  * @throws Unchecked
  */
-async function checkService(base, reader, options = {}) {
-  const { policy, pinned } = await readReader(reader)
+async function checkService(base, trust, options = {}) {
+  const judge = await readTrust(
+    {
+      ...trust,
+      maxAgeSeconds: trust.maxAgeSeconds ?? DEFAULT_MAX_AGE_SECONDS,
+    },
+    base,
+  )
   const patience = beginPatience(options.timeoutMs ?? 3e4, options.deadlineMs ?? 36e5)
-  const { stateFile, maxAgeSeconds: maxAge = DEFAULT_MAX_AGE_SECONDS } = reader
   for (let turn = 1; ; turn++) {
-    const remembered = (await readState(stateFile))[base]
-    const memory = new ServiceMemory(stateFile, base, remembered)
+    const remembered = (await readState(judge.stateFile))[base]
+    const memory = new ServiceMemory(judge.stateFile, base, remembered)
     const walk = await walkService(base, remembered, {
       ...options,
-      pinned,
+      judge,
       patience,
       memory,
     })
     judgeClock(walk.findings, patience)
     const shown =
       walk.findings.total === 0 && walk.checked?.state.logged === true
-        ? await checkCheckpoint(base, walk, policy, patience)
+        ? await checkCheckpoint(base, walk, judge.policy, patience)
         : void 0
     if (walk.findings.total === 0 && (await memory.keep(walk)) === 'overtaken' && turn < MAX_TURNS) continue
     return conclude(
+      judge,
       {
         ...chainReport(base, walk),
         checkpoint: shown === void 0 ? null : headOf(shown),
         remembered_seq: remembered?.seq ?? null,
-        state: stateFile,
+        state: judge.stateFile,
       },
       walk,
       walk.doubts(shown),
-      {
-        policy,
-        maxAge,
-        stateFile,
-        service: base,
-        support: walk.support(shown),
-      },
+      walk.support(shown),
     )
   }
 }
@@ -3714,7 +3651,7 @@ async function walkService(base, remembered, options) {
   const dump = saveFile === void 0 ? void 0 : await openDump(saveFile)
   try {
     return await walkChain(serviceSource(base, options.patience, dump), {
-      ...chainOptions(options, options.pinned),
+      ...chainOptions(options, options.judge.pinned),
       remembered,
       isFull: options.isFull === true || dump !== void 0,
       keep: async (walk) => {
@@ -3833,47 +3770,36 @@ const chainReport = (target, walk) => ({
   keys: walk.keys ?? null,
   adoptions: walk.adoptions,
   unreadable_amounts: walk.unreadable,
-  pubkeys: [...walk.keyring.seen],
-  key_trust: walk.keyring.trust,
 })
 /** Checks a dump or a receipt in a file. @throws Unchecked */
-async function checkFile(file, reader, options) {
+async function checkFile(file, trust, options) {
   const lines = await dumpSource(file)
-  if (lines !== void 0) return checkDump(file, lines, reader, options)
+  if (lines !== void 0) return checkDump(file, lines, trust, options)
   const content = await readJsonFile(file)
   const { seals, entries } = isObject(content) ? content : {}
-  if (Array.isArray(entries) && !Array.isArray(seals)) return checkReceipt(content, file, reader, options)
+  if (Array.isArray(entries) && !Array.isArray(seals)) return checkReceipt(content, file, trust, options)
   if (!Array.isArray(seals) || !Array.isArray(entries))
     throw new Unchecked('usage', `${file} is neither a dump {entries, seals} nor a receipt`)
-  return checkDump(file, listSource(seals, entries), reader, options)
+  return checkDump(file, listSource(seals, entries), trust, options)
 }
-async function checkDump(file, source, reader, options) {
-  const { policy, pinned } = await readReader(reader)
-  const remembered = findService(
-    await readState(reader.stateFile),
-    [await findFirstKey(source)],
-    options.service,
-  )
+async function checkDump(file, source, trust, options) {
+  const judge = await readTrust(trust, options.service)
+  const remembered = await findService(judge, [await findFirstKey(source)])
   const walk = await walkChain(source, {
-    ...chainOptions(options, pinned),
+    ...chainOptions(options, judge.pinned),
     remembered,
     mayBeOlder: true,
     isFull: true,
   })
   return conclude(
+    judge,
     {
       ...chainReport(file, walk),
       remembered_seq: null,
     },
     walk,
     walk.doubts(void 0),
-    {
-      policy,
-      maxAge: reader.maxAgeSeconds,
-      stateFile: reader.stateFile,
-      service: options.service,
-      support: walk.support(void 0),
-    },
+    walk.support(void 0),
   )
 }
 /** The key of the first signed seal. */
@@ -3885,7 +3811,8 @@ async function findFirstKey(source) {
  * What is remembered of the service that a file is from, which the file doesn't say: the named service's,
  * else that of the only one, else of the one whose key signed it; undefined if none.
  */
-function findService(state, keys, service) {
+async function findService({ stateFile, service }, keys) {
+  const state = await readState(stateFile)
   if (service !== void 0) return state[service]
   const services = Object.values(state)
   if (services.length === 1) return services[0]
@@ -3904,49 +3831,44 @@ async function proofBetween(seen, shown, ask) {
  * @param target what the report calls it
  * @throws Unchecked
  */
-async function checkReceipt(receipt, target, reader, { service, consistency: ask } = {}) {
-  const { policy, pinned } = await readReader(reader)
-  const { stateFile, maxAgeSeconds: maxAge } = reader
-  const remembered = findService(await readState(stateFile), keysIn(receipt), service)
+async function checkReceipt(receipt, target, trust, { service, consistency: ask } = {}) {
+  const judge = await readTrust(trust, service)
+  const remembered = await findService(judge, keysIn(receipt))
   const consistency = await proofBetween(seenLog(remembered), newestCheckpoint(receipt), ask)
-  const now = nowSeconds()
-  const check = new ReceiptCheck(receipt, {
-    pinned,
+  const reader = {
+    pinned: judge.pinned,
     remembered,
-    now,
+    now: nowSeconds(),
     consistency,
-  })
+  }
+  const check = new ReceiptCheck(receipt, reader)
   const { log } = check
-  const report = {
-    kind: 'receipt',
-    target,
-    id: check.id,
-    entries_sealed: check.entriesSealed,
-    entries_waiting: check.entriesWaiting,
-    unsigned_seqs: check.unsignedSeqs,
-    openings: check.openings,
-    authors: check.authors,
-    log:
-      log === void 0
-        ? null
-        : {
-            ...headOf(log.signed),
-            connected: log.connected,
-          },
-    pubkeys: [...check.keyring.seen],
-    key_trust: check.keyring.trust,
-    proves: 'presence',
-  }
-  const place = {
-    policy,
-    maxAge,
-    stateFile,
-    service,
-    support: check.support,
-  }
-  const result = await conclude(report, check, check.doubts(), place)
+  const result = await conclude(
+    judge,
+    {
+      kind: 'receipt',
+      target,
+      id: check.id,
+      entries_sealed: check.entriesSealed,
+      entries_waiting: check.entriesWaiting,
+      unsigned_seqs: check.unsignedSeqs,
+      openings: check.openings,
+      authors: check.authors,
+      log:
+        log === void 0
+          ? null
+          : {
+              ...headOf(log.signed),
+              connected: log.connected,
+            },
+      proves: 'presence',
+    },
+    check,
+    check.doubts(),
+    check.support,
+  )
   if (result.verdict === 'good' && log?.connected === 'consistent' && service !== void 0)
-    await changeState(stateFile, (state) => rememberCheckpoint(state, service, log.signed))
+    await changeState(judge.stateFile, (state) => rememberCheckpoint(state, service, log.signed))
   return result
 }
 /**
@@ -3956,12 +3878,11 @@ async function checkReceipt(receipt, target, reader, { service, consistency: ask
  * @param target what the report calls it
  * @throws Unchecked
  */
-async function checkNote(note, target, reader, { service, consistency: ask } = {}) {
-  const { policy, pinned } = await readReader(reader)
-  const { stateFile, maxAgeSeconds: maxAge } = reader
-  const remembered = findService(await readState(stateFile), [], service)
+async function checkNote(note, target, trust, { service, consistency: ask } = {}) {
+  const judge = await readTrust(trust, service)
+  const remembered = await findService(judge, [])
   const findings = new Findings()
-  const keyring = new Keyring(pinned, remembered?.pubkeys ?? [])
+  const keyring = new Keyring(judge.pinned, remembered?.pubkeys ?? [])
   const seen = seenLog(remembered)
   const read = findings.run('note', () => expectHeld(verifyCheckpoint(note, keyring.accepted)))
   const shown = read.kind === 'held' ? read.value : void 0
@@ -3972,106 +3893,84 @@ async function checkNote(note, target, reader, { service, consistency: ask } = {
     if (compared.kind === 'held') connected = compared.value
     else findings.fork ??= logForkOf(seen, shown, proof, keyring.accepted)
   }
-  const isOpen = seen === void 0 || connected === 'not_checked'
-  const message = 'nothing that was seen of this log could be compared with it'
-  if (shown !== void 0 && service !== void 0 && (connected === 'not_checked' || connected === 'consistent'))
-    await changeState(stateFile, (state) =>
-      connected === 'consistent'
-        ? rememberCheckpoint(state, service, shown)
-        : rememberHeard(state, service, shown.note),
+  const isConnected = connected === 'same' || connected === 'consistent'
+  if (shown !== void 0 && service !== void 0 && connected !== null && connected !== 'same')
+    await changeState(judge.stateFile, (state) =>
+      isConnected ? rememberCheckpoint(state, service, shown) : rememberHeard(state, service, shown.note),
     )
-  const report = {
-    kind: 'note',
-    target,
-    log:
-      shown === void 0
-        ? null
-        : {
-            ...headOf(shown),
-            connected,
-          },
-    pubkeys: [...keyring.accepted],
-    key_trust: keyring.trust,
-  }
-  const support = {
-    checkpoints: shown === void 0 ? [] : [shown],
-    covered: 0,
-    upTo: 0,
-    madeAt: void 0,
-    seenSize: connected === 'same' || connected === 'consistent' ? (seen?.size ?? null) : null,
-  }
   return conclude(
-    report,
+    judge,
+    {
+      kind: 'note',
+      target,
+      log:
+        shown === void 0
+          ? null
+          : {
+              ...headOf(shown),
+              connected,
+            },
+      pubkeys: [...keyring.accepted],
+    },
     {
       findings,
       keyring,
     },
-    isOpen
+    seen === void 0 || connected === 'not_checked'
       ? [
           {
             reason: 'not_compared',
-            message,
+            message: 'nothing that was seen of this log could be compared with it',
           },
         ]
       : [],
     {
-      policy,
-      maxAge,
-      stateFile,
-      service,
-      support,
+      ...NO_SUPPORT,
+      checkpoints: shown === void 0 ? [] : [shown],
+      seenSize: isConnected ? (seen?.size ?? null) : null,
     },
   )
 }
 /** Checks a file that is to prove that one key signed two histories. @throws Unchecked */
-async function checkEvidence(file, reader) {
+async function checkEvidence(file, trust) {
   const evidence = readEvidence(await readJsonFile(file))
   if (evidence === void 0) throw new Unchecked('usage', `${file} is not evidence of a fork`)
-  const { policy, pinned } = await readReader(reader)
+  const { pinned, stateFile } = await readTrust(trust, void 0)
   const named = keysOfEvidence(evidence)
-  const remembered = Object.values(await readState(reader.stateFile)).find(({ pubkeys }) =>
+  const remembered = Object.values(await readState(stateFile)).find(({ pubkeys }) =>
     named.some((key) => pubkeys.includes(key)),
   )
   const keyring = new Keyring(pinned, remembered?.pubkeys ?? [])
   const { findings, report } = checkEvidence$1(evidence, keyring)
-  const doubts =
-    keyring.trust === 'first_seen'
+  const isUnknown = keyring.trust === 'first_seen'
+  return conclude(
+    { stateFile },
+    {
+      kind: 'evidence',
+      target: file,
+      ...report,
+    },
+    {
+      findings,
+      keyring,
+    },
+    isUnknown
       ? [
           {
             reason: 'key_unknown',
             message: RECEIPT_KEY_UNKNOWN,
           },
         ]
-      : []
-  return conclude(
-    {
-      kind: 'evidence',
-      target: file,
-      ...report,
-      pubkeys: [...keyring.seen],
-      key_trust: keyring.trust,
-    },
-    {
-      findings,
-      keyring,
-    },
-    doubts,
-    {
-      policy,
-      maxAge: void 0,
-      stateFile: reader.stateFile,
-      service: void 0,
-      support: void 0,
-    },
+      : [],
   )
 }
 /**
  * Makes the verdict of the findings and of why nothing binds. Writes the two sides of a contradiction, if one
  * was found, beside the state file.
  */
-async function conclude(report, { findings, keyring }, ownDoubts, place) {
+async function conclude(judge, report, { findings, keyring }, ownDoubts, support) {
   const now = nowSeconds()
-  const { policy, maxAge, support } = place
+  const { policy, maxAge, stateFile, service } = judge
   const judged =
     support &&
     judgeSupport(policy, support, keyring.trust, {
@@ -4083,11 +3982,13 @@ async function conclude(report, { findings, keyring }, ownDoubts, place) {
   const evidence =
     findings.fork === void 0
       ? {}
-      : { evidence: await writeEvidence(path.dirname(place.stateFile), findings.fork, place.service, now) }
+      : { evidence: await writeEvidence(path.dirname(stateFile), findings.fork, service, now) }
   return {
     ok: verdict === 'good',
     binding: verdict === 'good',
     verdict,
+    pubkeys: [...keyring.seen],
+    key_trust: keyring.trust,
     ...report,
     ...(judged === void 0 ? {} : { rests_on: verdict === 'broken' ? null : judged.rests }),
     not_binding: verdict === 'broken' ? [] : doubts,

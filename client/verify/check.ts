@@ -9,6 +9,7 @@ import {
   judgeSupport,
   logForkOf,
   logKeysOf,
+  NO_SUPPORT,
   parseLogPolicy,
   readCheckpoint,
   readConsistency,
@@ -40,7 +41,6 @@ import {
   rememberHeard,
   seenLog,
   type Remembered,
-  type State,
 } from './state.ts'
 import { GrowingTree } from './trees.ts'
 import { decodeText, isObject, nowSeconds, type Fields } from './values.ts'
@@ -117,13 +117,24 @@ export function withNothingExpected(result: Verification): Verification {
   return { ...result, ok: false, binding: false, verdict: 'not_binding', not_binding: doubts }
 }
 
-/** The reader's policy and the keys that it accepts. @throws Unchecked */
-async function readReader({ policyFile, pubkeys = [] }: SealTrust): Promise<{
-  policy: LogPolicy | undefined
-  pinned: string[]
-}> {
+/** A reader's trust with its policy read. */
+interface Judge {
+  readonly stateFile: string
+  readonly policy: LogPolicy | undefined
+  /** Its own keys and those of the policy's logs. */
+  readonly pinned: readonly string[]
+  readonly maxAge: number | undefined
+  /** The address of the service that is judged; undefined: not named. */
+  readonly service: string | undefined
+}
+
+/** @throws Unchecked */
+async function readTrust(
+  { stateFile, policyFile, pubkeys = [], maxAgeSeconds: maxAge }: SealTrust,
+  service: string | undefined,
+): Promise<Judge> {
   const policy = policyFile === undefined ? undefined : await readPolicy(policyFile)
-  return { policy, pinned: [...pubkeys, ...logKeysOf(policy)] }
+  return { stateFile, policy, pinned: [...pubkeys, ...logKeysOf(policy)], maxAge, service }
 }
 
 /** Reads a policy of witnesses. @throws Unchecked */
@@ -159,46 +170,45 @@ export interface ServiceOptions {
  */
 export async function checkService(
   base: string,
-  reader: SealTrust,
+  trust: SealTrust,
   options: ServiceOptions = {},
 ): Promise<Verification> {
-  const { policy, pinned } = await readReader(reader)
+  const judge = await readTrust(
+    { ...trust, maxAgeSeconds: trust.maxAgeSeconds ?? DEFAULT_MAX_AGE_SECONDS },
+    base,
+  )
   const patience = beginPatience(options.timeoutMs ?? 30_000, options.deadlineMs ?? 3_600_000)
-  const { stateFile, maxAgeSeconds: maxAge = DEFAULT_MAX_AGE_SECONDS } = reader
   // Whatever another check has seen meanwhile is compared too: this one goes on from there.
   for (let turn = 1; ; turn++) {
-    const remembered = (await readState(stateFile))[base]
-    const memory = new ServiceMemory(stateFile, base, remembered)
-    const walk = await walkService(base, remembered, { ...options, pinned, patience, memory })
+    const remembered = (await readState(judge.stateFile))[base]
+    const memory = new ServiceMemory(judge.stateFile, base, remembered)
+    const walk = await walkService(base, remembered, { ...options, judge, patience, memory })
     judgeClock(walk.findings, patience)
     const shown =
       walk.findings.total === 0 && walk.checked?.state.logged === true
-        ? await checkCheckpoint(base, walk, policy, patience)
+        ? await checkCheckpoint(base, walk, judge.policy, patience)
         : undefined
     if (walk.findings.total === 0 && (await memory.keep(walk)) === 'overtaken' && turn < MAX_TURNS) continue
     const report = {
       ...chainReport(base, walk),
       checkpoint: shown === undefined ? null : headOf(shown),
       remembered_seq: remembered?.seq ?? null,
-      state: stateFile,
+      state: judge.stateFile,
     }
-    return conclude(report, walk, walk.doubts(shown), {
-      ...{ policy, maxAge, stateFile, service: base },
-      support: walk.support(shown),
-    })
+    return conclude(judge, report, walk, walk.doubts(shown), walk.support(shown))
   }
 }
 
 async function walkService(
   base: string,
   remembered: Remembered | undefined,
-  options: ServiceOptions & { pinned: readonly string[]; patience: Patience; memory: ServiceMemory },
+  options: ServiceOptions & { judge: Judge; patience: Patience; memory: ServiceMemory },
 ): Promise<ChainWalk> {
   const { saveFile, memory } = options
   const dump = saveFile === undefined ? undefined : await openDump(saveFile)
   try {
     return await walkChain(serviceSource(base, options.patience, dump), {
-      ...chainOptions(options, options.pinned),
+      ...chainOptions(options, options.judge.pinned),
       remembered,
       isFull: options.isFull === true || dump !== undefined,
       keep: async (walk) => {
@@ -321,47 +331,38 @@ const chainReport = (target: string, walk: ChainWalk) => ({
   keys: walk.keys ?? null,
   adoptions: walk.adoptions,
   unreadable_amounts: walk.unreadable,
-  pubkeys: [...walk.keyring.seen],
-  key_trust: walk.keyring.trust,
 })
 
 /** Checks a dump or a receipt in a file. @throws Unchecked */
 export async function checkFile(
   file: string,
-  reader: SealTrust,
+  trust: SealTrust,
   options: ServiceOptions & ReceiptOptions,
 ): Promise<Verification> {
   const lines = await dumpSource(file)
-  if (lines !== undefined) return checkDump(file, lines, reader, options)
+  if (lines !== undefined) return checkDump(file, lines, trust, options)
   const content = await readJsonFile(file)
   const { seals, entries } = isObject(content) ? content : {}
-  if (Array.isArray(entries) && !Array.isArray(seals)) return checkReceipt(content, file, reader, options)
+  if (Array.isArray(entries) && !Array.isArray(seals)) return checkReceipt(content, file, trust, options)
   if (!Array.isArray(seals) || !Array.isArray(entries))
     throw new Unchecked('usage', `${file} is neither a dump {entries, seals} nor a receipt`)
-  return checkDump(file, listSource(seals, entries), reader, options)
+  return checkDump(file, listSource(seals, entries), trust, options)
 }
 
 async function checkDump(
   file: string,
   source: Source,
-  reader: SealTrust,
+  trust: SealTrust,
   options: ServiceOptions & ReceiptOptions,
 ): Promise<Verification> {
-  const { policy, pinned } = await readReader(reader)
-  const remembered = findService(
-    await readState(reader.stateFile),
-    [await findFirstKey(source)],
-    options.service,
-  )
+  const judge = await readTrust(trust, options.service)
+  const remembered = await findService(judge, [await findFirstKey(source)])
   const walk = await walkChain(source, {
-    ...chainOptions(options, pinned),
+    ...chainOptions(options, judge.pinned),
     ...{ remembered, mayBeOlder: true, isFull: true },
   })
   const report = { ...chainReport(file, walk), remembered_seq: null }
-  return conclude(report, walk, walk.doubts(undefined), {
-    ...{ policy, maxAge: reader.maxAgeSeconds, stateFile: reader.stateFile, service: options.service },
-    support: walk.support(undefined),
-  })
+  return conclude(judge, report, walk, walk.doubts(undefined), walk.support(undefined))
 }
 
 /** The key of the first signed seal. */
@@ -375,11 +376,11 @@ async function findFirstKey(source: Source): Promise<unknown> {
  * What is remembered of the service that a file is from, which the file doesn't say: the named service's,
  * else that of the only one, else of the one whose key signed it; undefined if none.
  */
-function findService(
-  state: State,
+async function findService(
+  { stateFile, service }: Judge,
   keys: readonly unknown[],
-  service: string | undefined,
-): Remembered | undefined {
+): Promise<Remembered | undefined> {
+  const state = await readState(stateFile)
   if (service !== undefined) return state[service]
   const services = Object.values(state)
   if (services.length === 1) return services[0]
@@ -417,15 +418,14 @@ async function proofBetween(
 export async function checkReceipt(
   receipt: unknown,
   target: string,
-  reader: SealTrust,
+  trust: SealTrust,
   { service, consistency: ask }: ReceiptOptions = {},
 ): Promise<Verification> {
-  const { policy, pinned } = await readReader(reader)
-  const { stateFile, maxAgeSeconds: maxAge } = reader
-  const remembered = findService(await readState(stateFile), keysIn(receipt), service)
+  const judge = await readTrust(trust, service)
+  const remembered = await findService(judge, keysIn(receipt))
   const consistency = await proofBetween(seenLog(remembered), newestCheckpoint(receipt), ask)
-  const now = nowSeconds()
-  const check = new ReceiptCheck(receipt, { pinned, remembered, now, consistency })
+  const reader = { pinned: judge.pinned, remembered, now: nowSeconds(), consistency }
+  const check = new ReceiptCheck(receipt, reader)
   const { log } = check
   const report = {
     kind: 'receipt' as const,
@@ -437,14 +437,11 @@ export async function checkReceipt(
     openings: check.openings,
     authors: check.authors,
     log: log === undefined ? null : { ...headOf(log.signed), connected: log.connected },
-    pubkeys: [...check.keyring.seen],
-    key_trust: check.keyring.trust,
     proves: 'presence',
   }
-  const place = { policy, maxAge, stateFile, service, support: check.support }
-  const result = await conclude(report, check, check.doubts(), place)
+  const result = await conclude(judge, report, check, check.doubts(), check.support)
   if (result.verdict === 'good' && log?.connected === 'consistent' && service !== undefined)
-    await changeState(stateFile, (state) => rememberCheckpoint(state, service, log.signed))
+    await changeState(judge.stateFile, (state) => rememberCheckpoint(state, service, log.signed))
   return result
 }
 
@@ -460,14 +457,13 @@ export async function checkReceipt(
 export async function checkNote(
   note: string,
   target: string,
-  reader: SealTrust,
+  trust: SealTrust,
   { service, consistency: ask }: ReceiptOptions = {},
 ): Promise<Verification> {
-  const { policy, pinned } = await readReader(reader)
-  const { stateFile, maxAgeSeconds: maxAge } = reader
-  const remembered = findService(await readState(stateFile), [], service)
+  const judge = await readTrust(trust, service)
+  const remembered = await findService(judge, [])
   const findings = new Findings()
-  const keyring = new Keyring(pinned, remembered?.pubkeys ?? [])
+  const keyring = new Keyring(judge.pinned, remembered?.pubkeys ?? [])
   const seen = seenLog(remembered)
   const read = findings.run('note', () => expectHeld(verifyCheckpoint(note, keyring.accepted)))
   const shown = read.kind === 'held' ? read.value : undefined
@@ -478,55 +474,53 @@ export async function checkNote(
     if (compared.kind === 'held') connected = compared.value
     else findings.fork ??= logForkOf(seen, shown, proof, keyring.accepted)
   }
-  const isOpen = seen === undefined || connected === 'not_checked'
-  const message = 'nothing that was seen of this log could be compared with it'
-  if (
-    shown !== undefined &&
-    service !== undefined &&
-    (connected === 'not_checked' || connected === 'consistent')
-  )
-    await changeState(stateFile, (state) =>
-      connected === 'consistent'
-        ? rememberCheckpoint(state, service, shown)
-        : rememberHeard(state, service, shown.note),
+  const isConnected = connected === 'same' || connected === 'consistent'
+  if (shown !== undefined && service !== undefined && connected !== null && connected !== 'same')
+    await changeState(judge.stateFile, (state) =>
+      isConnected ? rememberCheckpoint(state, service, shown) : rememberHeard(state, service, shown.note),
     )
   const report = {
     kind: 'note' as const,
     target,
     log: shown === undefined ? null : { ...headOf(shown), connected },
     pubkeys: [...keyring.accepted],
-    key_trust: keyring.trust,
   }
-  const isConnected = connected === 'same' || connected === 'consistent'
-  const support: Support = {
-    checkpoints: shown === undefined ? [] : [shown],
-    ...{ covered: 0, upTo: 0, madeAt: undefined }, // a checkpoint is asked about, and no entries
-    seenSize: isConnected ? (seen?.size ?? null) : null,
-  }
-  return conclude(report, { findings, keyring }, isOpen ? [{ reason: 'not_compared', message }] : [], {
-    ...{ policy, maxAge, stateFile, service, support },
-  })
+  const message = 'nothing that was seen of this log could be compared with it'
+  const isOpen = seen === undefined || connected === 'not_checked'
+  return conclude(
+    judge,
+    report,
+    { findings, keyring },
+    isOpen ? [{ reason: 'not_compared', message }] : [],
+    // A checkpoint is asked about, and no entries.
+    {
+      ...NO_SUPPORT,
+      checkpoints: shown === undefined ? [] : [shown],
+      seenSize: isConnected ? (seen?.size ?? null) : null,
+    },
+  )
 }
 
 // ——— evidence
 
 /** Checks a file that is to prove that one key signed two histories. @throws Unchecked */
-export async function checkEvidence(file: string, reader: SealTrust): Promise<Verification> {
+export async function checkEvidence(file: string, trust: SealTrust): Promise<Verification> {
   const evidence = readEvidence(await readJsonFile(file))
   if (evidence === undefined) throw new Unchecked('usage', `${file} is not evidence of a fork`)
-  const { policy, pinned } = await readReader(reader)
+  const { pinned, stateFile } = await readTrust(trust, undefined)
   const named = keysOfEvidence(evidence)
-  const remembered = Object.values(await readState(reader.stateFile)).find(({ pubkeys }) =>
+  const remembered = Object.values(await readState(stateFile)).find(({ pubkeys }) =>
     named.some((key) => pubkeys.includes(key as string)),
   )
   const keyring = new Keyring(pinned, remembered?.pubkeys ?? [])
   const { findings, report } = judgeEvidence(evidence, keyring)
-  const doubts =
-    keyring.trust === 'first_seen' ? [{ reason: 'key_unknown', message: RECEIPT_KEY_UNKNOWN }] : []
-  const shown = { ...report, pubkeys: [...keyring.seen], key_trust: keyring.trust }
-  return conclude({ kind: 'evidence' as const, target: file, ...shown }, { findings, keyring }, doubts, {
-    ...{ policy, maxAge: undefined, stateFile: reader.stateFile, service: undefined, support: undefined },
-  })
+  const isUnknown = keyring.trust === 'first_seen'
+  return conclude(
+    { stateFile },
+    { kind: 'evidence', target: file, ...report },
+    { findings, keyring },
+    isUnknown ? [{ reason: 'key_unknown', message: RECEIPT_KEY_UNKNOWN }] : [],
+  )
 }
 
 /**
@@ -534,30 +528,27 @@ export async function checkEvidence(file: string, reader: SealTrust): Promise<Ve
  * was found, beside the state file.
  */
 async function conclude(
-  report: Fields & Pick<Verification, 'kind' | 'pubkeys' | 'key_trust'>,
+  judge: Partial<Judge> & Pick<Judge, 'stateFile'>,
+  report: Fields & Pick<Verification, 'kind'>,
   { findings, keyring }: { findings: Findings; keyring: Keyring },
   ownDoubts: readonly Doubt[],
-  place: {
-    policy: LogPolicy | undefined
-    maxAge: number | undefined
-    stateFile: string
-    service: string | undefined
-    support: Support | undefined
-  },
+  support?: Support,
 ): Promise<Verification> {
   const now = nowSeconds()
-  const { policy, maxAge, support } = place
+  const { policy, maxAge, stateFile, service } = judge
   const judged = support && judgeSupport(policy, support, keyring.trust, { now, maxAge })
   const doubts = [...ownDoubts, ...(judged?.doubts ?? [])]
   const verdict = findings.total > 0 ? 'broken' : doubts.length > 0 ? 'not_binding' : 'good'
   const evidence =
     findings.fork === undefined
       ? {}
-      : { evidence: await writeEvidence(path.dirname(place.stateFile), findings.fork, place.service, now) }
+      : { evidence: await writeEvidence(path.dirname(stateFile), findings.fork, service, now) }
   return {
     ok: verdict === 'good',
     binding: verdict === 'good',
     verdict,
+    pubkeys: [...keyring.seen],
+    key_trust: keyring.trust,
     ...report,
     ...(judged === undefined ? {} : { rests_on: verdict === 'broken' ? null : judged.rests }),
     not_binding: verdict === 'broken' ? [] : doubts,

@@ -124,78 +124,58 @@ export function checkOpenedAuthor(opening: Fields, entry: LedgerEntry): AuthorAt
 
 // ——— the record that an entry is of
 
+/** The kind of entry that makes a record, and by kind the fields of `data` of which the first there has its id. */
+type RecordRow = { readonly madeBy?: string; readonly fields: ReadonlyMap<string, readonly string[]> }
+
+/** @param kinds by fields, the first of which that is there has the record's id: the kinds that may stand under it */
+const row = (madeBy: string | undefined, kinds: { readonly [fields: string]: string }): RecordRow => ({
+  ...(madeBy === undefined ? {} : { madeBy }),
+  fields: new Map(
+    Object.entries(kinds).flatMap(([fields, names]) =>
+      names.split(' ').map((kind): [string, string[]] => [kind, fields.split(' ')]),
+    ),
+  ),
+})
+
 /**
- * By the prefix of a record's id: the kind of entry that makes such a record, and, for each kind that may
- * stand under it, the fields of `data` of which the first that is there is the record's id. The ids of other
- * records may stand in the same data, so that one that stands anywhere says little.
+ * By the prefix of a record's id. The ids of other records may stand in the same data, so that one that stands
+ * anywhere says little: a credit for a claim names the agent too, and is the claim's.
  */
-const RECORD_KINDS = new Map<string, { madeBy?: string; kinds: Map<string, readonly string[]> }>(
-  Object.entries<{ madeBy?: string; kinds: Record<string, readonly string[]> }>({
-    agt: {
-      madeBy: 'registration',
-      kinds: {
-        registration: ['agent_id'],
-        token_rotation: ['agent_id'],
-        dm_key_change: ['agent_id'],
-        author_key_change: ['agent_id'],
-        witness_key: ['agent_id'],
-        pass_credit: ['claim_id', 'payment_id', 'invoice_id', 'order_id', 'agent_id'], // else it is that record's
-        ban: ['agent_id'],
-        unban: ['agent_id'],
-        hide: ['agent_id'],
-        unhide: ['agent_id'],
-      },
-    },
-    pst: { madeBy: 'post', kinds: { post: ['post_id'], hide: ['post_id'], unhide: ['post_id'] } },
-    clm: {
-      madeBy: 'claim',
-      kinds: {
-        claim: ['claim_id'],
-        proposal_accepted: ['claim_id'],
-        pass_credit: ['claim_id'],
-        hide: ['claim_id'],
-        unhide: ['claim_id'],
-      },
-    },
-    vrd: { madeBy: 'verdict', kinds: { verdict: ['verdict_id'] } },
-    ann: { madeBy: 'announcement', kinds: { announcement: ['announcement_id'] } },
-    ofr: {
-      madeBy: 'offer',
-      kinds: { offer: ['offer_id'], offer_closed: ['offer_id'], hide: ['offer_id'], unhide: ['offer_id'] },
-    },
-    mkt: {
-      madeBy: 'order',
-      kinds: {
-        order: ['order_id'],
-        fee: ['order_id'],
-        payment: ['order_id'],
-        dispute: ['order_id'],
-        dispute_outcome: ['order_id'],
-      },
-    },
-    wrk: { madeBy: 'pass_credit', kinds: { pass_credit: ['order_id'] } },
-    inv: { madeBy: 'pass_credit', kinds: { pass_credit: ['payment_id', 'invoice_id'] } }, // else the payment's
-    pay: {
-      madeBy: 'payment',
-      kinds: { payment: ['step', 'payment_id'], pass_credit: ['payment_id'] }, // with a step it is an order's
-    },
-    out: { madeBy: 'payout', kinds: { payout: ['payout_id'] } },
-    opr: { madeBy: 'operator_act', kinds: { operator_act: ['act_id'] } },
-    rcn: { madeBy: 'reconcile', kinds: { reconcile: ['reconciliation_id'] } },
-    seal: { kinds: { solvency: ['seal'], seal_adoption: ['seal'] } },
-  }).map(([prefix, row]) => [prefix, { ...row, kinds: new Map(Object.entries(row.kinds)) }]),
-)
+const RECORDS: ReadonlyMap<string, RecordRow> = new Map([
+  [
+    'agt',
+    row('registration', {
+      agent_id:
+        'registration token_rotation dm_key_change author_key_change witness_key ban unban hide unhide',
+      'claim_id payment_id invoice_id order_id agent_id': 'pass_credit',
+    }),
+  ],
+  ['pst', row('post', { post_id: 'post hide unhide' })],
+  ['clm', row('claim', { claim_id: 'claim proposal_accepted pass_credit hide unhide' })],
+  ['vrd', row('verdict', { verdict_id: 'verdict' })],
+  ['ann', row('announcement', { announcement_id: 'announcement' })],
+  ['ofr', row('offer', { offer_id: 'offer offer_closed hide unhide' })],
+  ['mkt', row('order', { order_id: 'order fee payment dispute dispute_outcome' })],
+  ['wrk', row('pass_credit', { order_id: 'pass_credit' })],
+  ['inv', row('pass_credit', { 'payment_id invoice_id': 'pass_credit' })],
+  // A payment with a step is of an order, and a step is no id.
+  ['pay', row('payment', { 'step payment_id': 'payment', payment_id: 'pass_credit' })],
+  ['out', row('payout', { payout_id: 'payout' })],
+  ['opr', row('operator_act', { act_id: 'operator_act' })],
+  ['rcn', row('reconcile', { reconciliation_id: 'reconcile' })],
+  ['seal', row(undefined, { seal: 'solvency seal_adoption' })],
+])
 
-const rowOf = (recordId: string) => RECORD_KINDS.get(recordId.split('_', 1)[0] ?? '')
+const rowOf = (recordId: string): RecordRow | undefined => RECORDS.get(recordId.split('_', 1)[0] ?? '')
 
-const KNOWN_KINDS = new Set([...RECORD_KINDS.values()].flatMap(({ kinds }) => [...kinds.keys()]))
+const KNOWN_KINDS = new Set([...RECORDS.values()].flatMap(({ fields }) => [...fields.keys()]))
 
 /**
  * Whether an entry belongs to the record of this id. A kind that is in no row of the table is newer than it:
  * then the id must be some string in the data.
  */
 export function isOfRecord({ kind, data }: LedgerEntry, recordId: string): boolean {
-  const fields = rowOf(recordId)?.kinds.get(kind)
+  const fields = rowOf(recordId)?.fields.get(kind)
   if (fields === undefined) return !KNOWN_KINDS.has(kind) && names(data, recordId)
   const field = fields.find((name) => Object.hasOwn(data, name))
   return field !== undefined && data[field] === recordId

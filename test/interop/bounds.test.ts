@@ -50,7 +50,7 @@ describe.each(verifiers)('a file for the verifier in %s', (_name, verify) => {
 
   it('has at most 16 MiB, whatever it is said to be', async () => {
     const long = file(`{"entries":[],"seals":[],"a":"${'x'.repeat(16 * MIB)}"}`)
-    for (const args of [[long], ['--evidence', long], ['--note', long], ['--vector', long]])
+    for (const args of [[long], ['--evidence', long], ['--note', long]])
       expect(await run(...args), args[0]).toMatchObject({ code: 2, error: 'usage' })
     const good = file(JSON.stringify(receiptOver(buildChain([3]), 'pst_2', [2])))
     writeFileSync(join(folder, 'long'), ' '.repeat(16 * MIB + 1))

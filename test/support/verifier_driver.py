@@ -12,46 +12,42 @@ spec = importlib.util.spec_from_file_location("seal_verify", sys.argv[1])
 seal_verify = importlib.util.module_from_spec(spec)
 sys.modules["seal_verify"] = seal_verify
 spec.loader.exec_module(seal_verify)
-Fault = seal_verify.Fault
+NotHeld = seal_verify.NotHeld
 
 
-def canonical_faults(vector):
+def check_canonical(vector):
     for case in vector["cases"]:
         try:
             own = seal_verify.canonical_json(seal_verify.read_json(case["json"]))
         except (seal_verify.NotCanonical, seal_verify.TooDeep) as error:
-            yield Fault("no_canonical_form", str(error))
-            return
+            raise NotHeld("no_canonical_form", str(error)) from None
         except ValueError as error:
-            yield Fault("malformed_json", str(error))
-            return
+            raise NotHeld("malformed_json", str(error)) from None
         digest = hashlib.sha256(own).hexdigest()
         if own != case["canonical"].encode("utf-8", "surrogatepass") or digest != case.get("sha256", digest):
-            yield Fault("wrong_canonical_form", f"it is {own!r}")
-            return
+            raise NotHeld("wrong_canonical_form", f"it is {own!r}")
 
 
-def leaf_faults(vector):
-    malformed = list(seal_verify.entry_faults(vector["entry"]))
-    yield from malformed or seal_verify.leaf_faults(vector["entry"], vector["leaf"])
+def check_leaf(vector):
+    seal_verify.check_entry(vector["entry"])
+    seal_verify.check_leaf(vector["entry"], vector["leaf"])
 
 
-def tree_faults(vector):
+def check_tree(vector):
     tree = seal_verify.Tree()
     for leaf in vector["leaves"]:
         tree.append(bytes.fromhex(leaf))
         if tree.root().hex() != vector["roots"].get(str(tree.count), tree.root().hex()):
-            yield Fault("wrong_root", f"{tree.count} leaves have the root {tree.root().hex()}")
-            return
+            raise NotHeld("wrong_root", f"{tree.count} leaves have the root {tree.root().hex()}")
 
 
-def proof_faults(vector):
-    wrong_leaf = list(seal_verify.leaf_faults(vector["entry"], vector["leaf"])) if "entry" in vector else []
-    parts = (vector.get(name) for name in ("leaf", "path", "root", "index", "count"))
-    yield from wrong_leaf or seal_verify.inclusion_faults(*parts)
+def check_proof(vector):
+    if "entry" in vector:
+        seal_verify.check_leaf(vector["entry"], vector["leaf"])
+    seal_verify.check_inclusion(*(vector.get(name) for name in ("leaf", "path", "root", "index", "count")))
 
 
-CHECKS = {"canonical-json": canonical_faults, "leaf": leaf_faults, "tree": tree_faults, "proof": proof_faults}
+CHECKS = {"canonical-json": check_canonical, "leaf": check_leaf, "tree": check_tree, "proof": check_proof}
 
 
 def run_vector(vector):
@@ -60,7 +56,7 @@ def run_vector(vector):
     words = []
     if vector["kind"] in CHECKS:
         findings = seal_verify.Findings()
-        findings.note(vector["kind"], CHECKS[vector["kind"]](vector))
+        findings.run(vector["kind"], CHECKS[vector["kind"]], vector)
     else:
         if vector["kind"] == "seal":
             source = seal_verify.ListSource(lambda: vector["seals"], lambda: vector["entries"])
@@ -68,7 +64,7 @@ def run_vector(vector):
         else:
             audit = seal_verify.ReceiptAudit(vector.get("receipt"), question).run()
         findings, words = audit.findings, [word for word, _ in audit.not_binding()]
-    return {"findings": [vars(finding) for finding in findings.kept], "notBinding": [] if findings.kept else words}
+    return {"findings": findings.kept, "notBinding": [] if findings.kept else words}
 
 
 def run(line):

@@ -77,13 +77,11 @@ def _verify(agent_id: str, answer: Mapping[str, Any], pubkeys: List[str], policy
     if (found if found and found["agent_id"] == agent_id else None) != keys:
         raise _refuse("it shows other keys than those it proves")
     index, path, note = seal_verify.read_log_proof(answer["tlog_proof"])
-    checkpoint = seal_verify.read_checkpoint(note, "wrong_checkpoint")
-    seal_verify.note_signer(checkpoint, pubkeys, "wrong_checkpoint")
+    checkpoint = seal_verify.verify_checkpoint(note, pubkeys)
     # The newest closing entry is the last of its checkpoint's log: no older tree passes for that log's newest.
     if index != entry["id"] - 1 or entry["id"] != checkpoint["size"]:
         raise _refuse("its closing entry is not the last of the checkpoint")
-    root = seal_verify.root_by_path(seal_verify.leaf_of(entry), index, checkpoint["size"], path)
-    if root is None or root.hex() != checkpoint["root"]:
+    if seal_verify.root_by_path(seal_verify.leaf_of(entry), index, checkpoint["size"], path) != checkpoint["root"]:
         raise _refuse("its entry is not in the log")
     support = seal_verify.Support([checkpoint], checkpoint["size"], checkpoint["size"], entry["at"])
     for word, sentence in support.judge(policy, "pinned", int(time.time()), max_age)[1]:
