@@ -129,7 +129,7 @@ export const serviceVerbs: readonly Verb[] = [
       'after-seq': numberOption('SEQ', 'the seals after this one; the newest if absent', 0),
       limit: numberOption('N', 'how many at most, 10000 if absent', 1),
       full: flagOption('verify the whole ledger again, not only what is new'),
-      expect: listOption('SEQ:HISTORY', 'compare with the history that another reader saw'),
+      expect: listOption('SEQ:HISTORY', 'of older versions; nothing is compared with it any more'),
       'max-age': numberOption('SECONDS', 'how old the newest signed seal may be, 1800 if absent', 0),
       ...VERIFY_OPTIONS,
     },
