@@ -1377,20 +1377,25 @@ function readCheckpoint(note) {
     return refused('wrong_checkpoint', `it is no checkpoint: ${error.message}`)
   }
 }
-/** Whether one of these keys (64 hex characters) has signed a checkpoint, under the name of its log. */
-const isSignedByAny = ({ parsed, origin }, pubkeys) =>
-  [...pubkeys].some((pubkey) =>
-    verifyNoteBy(isSignedBy, parsed, {
-      name: origin,
+/**
+ * Verifies that one of these keys (64 hex characters) has signed a checkpoint, under the name of its log.
+ * Refused: `wrong_checkpoint`.
+ */
+function verifySigner(log, pubkeys) {
+  return [...pubkeys].some((pubkey) =>
+    verifyNoteBy(isSignedBy, log.parsed, {
+      name: log.origin,
       type: NOTE_KEY.signer,
       publicKey: bytesOf(pubkey),
     }),
   )
+    ? held(log)
+    : refused('wrong_checkpoint', 'no known key has signed the checkpoint, or not this one')
+}
 /** Reads a checkpoint that one of these keys must have signed. Refused: `wrong_checkpoint`. */
 function verifyCheckpoint(note, pubkeys) {
   const read = readCheckpoint(note)
-  if (read.kind === 'refused' || isSignedByAny(read.value, pubkeys)) return read
-  return refused('wrong_checkpoint', 'no known key has signed the checkpoint, or not this one')
+  return read.kind === 'refused' ? read : verifySigner(read.value, pubkeys)
 }
 /** At most so many witnesses are asked for by name. */
 const MAX_WITNESSES_ASKED = 30
@@ -1588,7 +1593,9 @@ function isContradiction(from, to, consistency) {
 function logForkOf(seen, shown, proof, pubkeys) {
   if (!('note' in seen) || !('note' in shown)) return void 0
   const [from, to] = inOrder(seen, shown)
-  const pubkey = [...pubkeys].find((key) => isSignedByAny(from, [key]) && isSignedByAny(to, [key]))
+  const pubkey = [...pubkeys].find((key) =>
+    [from, to].every((side) => verifySigner(side, [key]).kind === 'held'),
+  )
   const consistency = from.size === to.size ? {} : { consistency: proof ?? {} }
   return pubkey === void 0 || !isContradiction(from, to, proof)
     ? void 0
@@ -1609,27 +1616,37 @@ function readLogProof(text) {
     return refused('wrong_log_proof', 'it is not the text of a tlog-proof')
   }
 }
-/** Whether an entry is where the proof says, in the log of a checkpoint. @param leaf 64 hex characters */
-const isInLog = (entryId, leaf, { index, path }, log) =>
-  index === entryId - 1 &&
-  verifyLogInclusion({
-    leaf: bytesOf(leaf),
-    index,
-    path,
-    size: log.size,
-    root: bytesOf(log.root),
-  })
 /**
- * Compares an entry that is in a log at least as large as the one that was seen with that: the subtree of the
- * seen log that has the entry is a part of the larger log too, so the proof leads through its root.
+ * Verifies that an entry is where the proof says, in the log of a checkpoint. Refused: `wrong_log_proof`.
  *
  * @param leaf the entry's, 64 hex characters
- * @param frontier roots of the complete subtrees of the seen log, the largest first, 64 hex characters each
  */
-function isInSeenLog(leaf, { index, path }, { size, frontier }) {
+function verifyPlace(entryId, leaf, proof, log) {
+  const { index, path } = proof
+  return index === entryId - 1 &&
+    verifyLogInclusion({
+      leaf: bytesOf(leaf),
+      index,
+      path,
+      size: log.size,
+      root: bytesOf(log.root),
+    })
+    ? held(log)
+    : refused('wrong_log_proof', `the path does not lead from entry ${entryId} to the log's root`)
+}
+/**
+ * Compares an entry whose place in a log is verified with the log that was seen. If that is no larger, it needs
+ * no other proof: the subtree of the seen log that has the entry is a part of the larger log too, so the path
+ * leads through its root. Refused: `log_rewritten`.
+ *
+ * @param seen its size, and the roots of its complete subtrees, the largest first
+ * @returns `same` if it is in both; `not_checked` if it lies beyond the seen log, or that is larger
+ */
+function connectEntry(entryId, leaf, { index, path }, log, seen) {
+  if (seen === void 0 || entryId > seen.size || log.size < seen.size) return held('not_checked')
   let [from, width, place] = [0, 2 ** 52, 0]
   for (; width >= 1; width /= 2) {
-    if (Math.floor(size / width) % 2 === 0) continue
+    if (Math.floor(seen.size / width) % 2 === 0) continue
     if (index < from + width) break
     from += width
     place++
@@ -1641,7 +1658,12 @@ function isInSeenLog(leaf, { index, path }, { size, frontier }) {
     running =
       Math.floor(index / below) % 2 === 1 ? logNodeHash(sibling, running) : logNodeHash(running, sibling)
   }
-  return Buffer.from(running).toString('hex') === frontier[place]
+  return Buffer.from(running).toString('hex') === seen.frontier[place]
+    ? held('same')
+    : refused(
+        'log_rewritten',
+        `entry ${entryId} is not the one in the log that was seen before, of size ${seen.size}`,
+      )
 }
 
 // client/verify/owed.ts
@@ -3082,31 +3104,21 @@ var ReceiptCheck = class {
   /** Checks an entry's place in the log, under a checkpoint that a known key has signed. @throws Refused */
   #checkLogProof(text, entry, leaf, { seal }) {
     const proof = expectHeld(readLogProof(text))
-    const log = this.#notes.get(proof.checkpoint) ?? expectHeld(readCheckpoint(proof.checkpoint))
-    if (!isInLog(entry.id, leaf, proof, log))
-      throw new Refused('wrong_log_proof', `the path does not lead from entry ${entry.id} to the log's root`)
+    const known = this.#notes.get(proof.checkpoint)
+    const log = known ?? expectHeld(readCheckpoint(proof.checkpoint))
+    expectHeld(verifyPlace(entry.id, leaf, proof, log))
     const keys = seal.signed ? [...this.keyring.accepted, seal.pubkey] : this.keyring.accepted
-    if (!this.#notes.has(proof.checkpoint) && !isSignedByAny(log, keys))
-      throw new Refused('wrong_checkpoint', 'no known key has signed the checkpoint, or not this one')
+    if (known === void 0) expectHeld(verifySigner(log, keys))
     this.#notes.set(proof.checkpoint, log)
     const other = this.#checkpoints.get(log.size)
     if (other !== void 0 && other.root !== log.root)
       throw new Refused('log_rewritten', `two checkpoints of size ${log.size} differ`)
     this.#checkpoints.set(log.size, log)
+    const seen = memoryOf(this.#reader.remembered)?.log
     return {
       log,
-      isSeen: this.#compareWithLog(entry, leaf, proof, log),
+      connected: expectHeld(connectEntry(entry.id, leaf, proof, log, seen)),
     }
-  }
-  /** Whether an entry is in the log that was seen; false if that isn't so large, or the proof's log is smaller. @throws Refused */
-  #compareWithLog({ id }, leaf, proof, log) {
-    const seen = memoryOf(this.#reader.remembered)?.log
-    if (seen === void 0 || id > seen.size || log.size < seen.size) return false
-    if (isInSeenLog(leaf, proof, seen)) return true
-    throw new Refused(
-      'log_rewritten',
-      `entry ${id} is not the one in the log that was seen before, of size ${seen.size}`,
-    )
   }
   /** Compares the newest checkpoint with the log that was seen. */
   #connect() {
@@ -3136,7 +3148,7 @@ var ReceiptCheck = class {
     for (const { seal, place } of this.#placed) {
       const isCompared =
         seal.seq === remembered?.seq ||
-        place?.isSeen === true ||
+        place?.connected === 'same' ||
         (isConnected && place?.log.size === newest?.size)
       if (seen !== void 0 && seal.to_id <= seen.size && !isCompared) this.#uncompared.add(seal.seq)
     }

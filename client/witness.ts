@@ -5,13 +5,7 @@ import type { Client } from './client.ts'
 import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { findLogFork, knownKeys } from './verify-receipt.ts'
 import type { SealTrust } from './verify/check.ts'
-import {
-  connectLogs,
-  isSignedByAny,
-  readCheckpoint,
-  readConsistency,
-  type SignedLog,
-} from './verify/light.ts'
+import { connectLogs, verifySigner, readCheckpoint, readConsistency, type SignedLog } from './verify/light.ts'
 import { recall } from './verify/state.ts'
 
 /*
@@ -132,7 +126,7 @@ async function fetchCheckpoint(client: Client, trust: SealTrust): Promise<Signed
   const read = readCheckpoint(await client.checkpoint())
   if (read.kind === 'refused')
     throw new WitnessError('bad_answer', `What the service gives is no checkpoint: ${read.message}.`)
-  if (!isSignedByAny(read.value, pubkeys))
+  if (verifySigner(read.value, pubkeys).kind === 'refused')
     throw new WitnessError('bad_checkpoint', 'No known key of the service has signed its checkpoint.')
   return read.value
 }

@@ -49,17 +49,25 @@ export function readCheckpoint(note: unknown): Verdict<SignedLog> {
   }
 }
 
-/** Whether one of these keys (64 hex characters) has signed a checkpoint, under the name of its log. */
-export const isSignedByAny = ({ parsed, origin }: SignedLog, pubkeys: Iterable<string>): boolean =>
-  [...pubkeys].some((pubkey) =>
-    verifyNoteBy(isSignedBy, parsed, { name: origin, type: NOTE_KEY.signer, publicKey: bytesOf(pubkey) }),
+/**
+ * Verifies that one of these keys (64 hex characters) has signed a checkpoint, under the name of its log.
+ * Refused: `wrong_checkpoint`.
+ */
+export function verifySigner(log: SignedLog, pubkeys: Iterable<string>): Verdict<SignedLog> {
+  const isSigned = [...pubkeys].some((pubkey) =>
+    verifyNoteBy(isSignedBy, log.parsed, {
+      ...{ name: log.origin, type: NOTE_KEY.signer, publicKey: bytesOf(pubkey) },
+    }),
   )
+  return isSigned
+    ? held(log)
+    : refused('wrong_checkpoint', 'no known key has signed the checkpoint, or not this one')
+}
 
 /** Reads a checkpoint that one of these keys must have signed. Refused: `wrong_checkpoint`. */
 export function verifyCheckpoint(note: unknown, pubkeys: Iterable<string>): Verdict<SignedLog> {
   const read = readCheckpoint(note)
-  if (read.kind === 'refused' || isSignedByAny(read.value, pubkeys)) return read
-  return refused('wrong_checkpoint', 'no known key has signed the checkpoint, or not this one')
+  return read.kind === 'refused' ? read : verifySigner(read.value, pubkeys)
 }
 
 // ——— whose word is enough: the reader's policy (C2SP tlog-policy)
@@ -298,7 +306,9 @@ export function logForkOf(
 ): Fork | undefined {
   if (!('note' in seen) || !('note' in shown)) return undefined
   const [from, to] = inOrder(seen, shown)
-  const pubkey = [...pubkeys].find((key) => isSignedByAny(from, [key]) && isSignedByAny(to, [key]))
+  const pubkey = [...pubkeys].find((key) =>
+    [from, to].every((side) => verifySigner(side, [key]).kind === 'held'),
+  )
   const consistency = from.size === to.size ? {} : { consistency: proof ?? {} }
   return pubkey === undefined || !isContradiction(from, to, proof)
     ? undefined
@@ -318,26 +328,40 @@ export function readLogProof(text: unknown): Verdict<LogProof> {
   }
 }
 
-/** Whether an entry is where the proof says, in the log of a checkpoint. @param leaf 64 hex characters */
-export const isInLog = (entryId: number, leaf: string, { index, path }: LogProof, log: LogHead): boolean =>
-  index === entryId - 1 &&
-  verifyLogInclusion({ leaf: bytesOf(leaf), index, path, size: log.size, root: bytesOf(log.root) })
-
 /**
- * Compares an entry that is in a log at least as large as the one that was seen with that: the subtree of the
- * seen log that has the entry is a part of the larger log too, so the proof leads through its root.
+ * Verifies that an entry is where the proof says, in the log of a checkpoint. Refused: `wrong_log_proof`.
  *
  * @param leaf the entry's, 64 hex characters
- * @param frontier roots of the complete subtrees of the seen log, the largest first, 64 hex characters each
  */
-export function isInSeenLog(
+export function verifyPlace(entryId: number, leaf: string, proof: LogProof, log: LogHead): Verdict<LogHead> {
+  const { index, path } = proof
+  const isThere =
+    index === entryId - 1 &&
+    verifyLogInclusion({ leaf: bytesOf(leaf), index, path, size: log.size, root: bytesOf(log.root) })
+  return isThere
+    ? held(log)
+    : refused('wrong_log_proof', `the path does not lead from entry ${entryId} to the log's root`)
+}
+
+/**
+ * Compares an entry whose place in a log is verified with the log that was seen. If that is no larger, it needs
+ * no other proof: the subtree of the seen log that has the entry is a part of the larger log too, so the path
+ * leads through its root. Refused: `log_rewritten`.
+ *
+ * @param seen its size, and the roots of its complete subtrees, the largest first
+ * @returns `same` if it is in both; `not_checked` if it lies beyond the seen log, or that is larger
+ */
+export function connectEntry(
+  entryId: number,
   leaf: string,
   { index, path }: LogProof,
-  { size, frontier }: { readonly size: number; readonly frontier: readonly string[] },
-): boolean {
+  log: LogHead,
+  seen: { readonly size: number; readonly frontier: readonly string[] } | undefined,
+): Verdict<'same' | 'not_checked'> {
+  if (seen === undefined || entryId > seen.size || log.size < seen.size) return held('not_checked')
   let [from, width, place] = [0, 2 ** 52, 0]
   for (; width >= 1; width /= 2) {
-    if (Math.floor(size / width) % 2 === 0) continue
+    if (Math.floor(seen.size / width) % 2 === 0) continue
     if (index < from + width) break
     from += width
     place++
@@ -349,7 +373,12 @@ export function isInSeenLog(
     running =
       Math.floor(index / below) % 2 === 1 ? logNodeHash(sibling, running) : logNodeHash(running, sibling)
   }
-  return Buffer.from(running).toString('hex') === frontier[place]
+  return Buffer.from(running).toString('hex') === seen.frontier[place]
+    ? held('same')
+    : refused(
+        'log_rewritten',
+        `entry ${entryId} is not the one in the log that was seen before, of size ${seen.size}`,
+      )
 }
 
 // ——— the keys of an agent
@@ -409,7 +438,8 @@ export function verifyKeyAnswer(agentId: string, answer: KeyAnswer, reader: KeyR
   const log = checkpoint.value
   // The newest closing entry is the last of its checkpoint's log: no older tree passes for that log's newest.
   if (entry.id !== log.size) return refuseProof('its closing entry is not the last of the checkpoint')
-  if (!isInLog(entry.id, leafHash(entry), proof.value, log)) return refuseProof('its entry is not in the log')
+  const place = verifyPlace(entry.id, leafHash(entry), proof.value, log)
+  if (place.kind === 'refused') return refuseProof(place.message)
   const support: Support = {
     ...{ checkpoints: [log], covered: log.size, upTo: log.size },
     ...{ madeAt: entry.at, seenSize: null },

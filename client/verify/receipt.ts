@@ -3,7 +3,6 @@ import type { JsonValue } from '../../shared/crypto/canonical-json.ts'
 import { verifyInclusion, type PathStep } from '../../shared/crypto/merkle.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import type { Seal } from '../../shared/crypto/seal-payload.ts'
-import type { LogProof } from '../../shared/crypto/note.ts'
 import { KEY_UNKNOWN } from './chain.ts'
 import {
   checkKeyChange,
@@ -18,14 +17,14 @@ import {
 } from './entries.ts'
 import { expectHeld, Findings, Refused, type Doubt } from './findings.ts'
 import {
+  connectEntry,
   connectLogs,
-  isInLog,
-  isInSeenLog,
-  isSignedByAny,
   logForkOf,
   NO_SUPPORT,
   readCheckpoint,
   readLogProof,
+  verifyPlace,
+  verifySigner,
   type Connection,
   type Consistency,
   type SignedLog,
@@ -44,8 +43,8 @@ import {
 import { memoryOf, seenLog, type Remembered } from './state.ts'
 import { isHexHash, isObject, isWhole, memberOf, show, showNumber, type Fields } from './values.ts'
 
-/** An entry's place in the log of a checkpoint; `isSeen` if it is in the one that this reader had seen too. */
-type LogPlace = { readonly log: SignedLog; readonly isSeen: boolean }
+/** An entry's place in the log of a checkpoint, and whether it is in the one that was seen too. */
+type LogPlace = { readonly log: SignedLog; readonly connected: 'same' | 'not_checked' }
 
 /** What a receipt is checked against. */
 export interface ReceiptReader {
@@ -183,30 +182,19 @@ export class ReceiptCheck {
   /** Checks an entry's place in the log, under a checkpoint that a known key has signed. @throws Refused */
   #checkLogProof(text: unknown, entry: LedgerEntry, leaf: string, { seal }: ReadSeal): LogPlace {
     const proof = expectHeld(readLogProof(text))
-    const log = this.#notes.get(proof.checkpoint) ?? expectHeld(readCheckpoint(proof.checkpoint))
-    if (!isInLog(entry.id, leaf, proof, log))
-      throw new Refused('wrong_log_proof', `the path does not lead from entry ${entry.id} to the log's root`)
+    const known = this.#notes.get(proof.checkpoint)
+    const log = known ?? expectHeld(readCheckpoint(proof.checkpoint))
+    expectHeld(verifyPlace(entry.id, leaf, proof, log))
     // The key of its seal is judged there.
     const keys = seal.signed ? [...this.keyring.accepted, seal.pubkey] : this.keyring.accepted
-    if (!this.#notes.has(proof.checkpoint) && !isSignedByAny(log, keys))
-      throw new Refused('wrong_checkpoint', 'no known key has signed the checkpoint, or not this one')
+    if (known === undefined) expectHeld(verifySigner(log, keys))
     this.#notes.set(proof.checkpoint, log)
     const other = this.#checkpoints.get(log.size)
     if (other !== undefined && other.root !== log.root)
       throw new Refused('log_rewritten', `two checkpoints of size ${log.size} differ`)
     this.#checkpoints.set(log.size, log)
-    return { log, isSeen: this.#compareWithLog(entry, leaf, proof, log) }
-  }
-
-  /** Whether an entry is in the log that was seen; false if that isn't so large, or the proof's log is smaller. @throws Refused */
-  #compareWithLog({ id }: LedgerEntry, leaf: string, proof: LogProof, log: SignedLog): boolean {
     const seen = memoryOf(this.#reader.remembered)?.log
-    if (seen === undefined || id > seen.size || log.size < seen.size) return false
-    if (isInSeenLog(leaf, proof, seen)) return true
-    throw new Refused(
-      'log_rewritten',
-      `entry ${id} is not the one in the log that was seen before, of size ${seen.size}`,
-    )
+    return { log, connected: expectHeld(connectEntry(entry.id, leaf, proof, log, seen)) }
   }
 
   /** Compares the newest checkpoint with the log that was seen. */
@@ -235,7 +223,7 @@ export class ReceiptCheck {
     for (const { seal, place } of this.#placed) {
       const isCompared =
         seal.seq === remembered?.seq ||
-        place?.isSeen === true ||
+        place?.connected === 'same' ||
         (isConnected && place?.log.size === newest?.size)
       if (seen !== undefined && seal.to_id <= seen.size && !isCompared) this.#uncompared.add(seal.seq)
     }
