@@ -3643,7 +3643,15 @@ async function checkService(base, trust, options = {}) {
       walk.findings.total === 0 && walk.checked?.state.logged === true
         ? await checkCheckpoint(base, walk, judge.policy, patience)
         : void 0
-    if (walk.findings.total === 0 && (await memory.keep(walk)) === 'overtaken' && turn < MAX_TURNS) continue
+    const isOvertaken = walk.findings.total === 0 && (await memory.keep(walk)) === 'overtaken'
+    if (isOvertaken && turn < MAX_TURNS) continue
+    const doubts = walk.doubts(shown)
+    const message = 'other checks of this service went on meanwhile, and could not be compared with this one'
+    if (isOvertaken)
+      doubts.push({
+        reason: 'not_compared',
+        message,
+      })
     return conclude(
       judge,
       {
@@ -3653,7 +3661,7 @@ async function checkService(base, trust, options = {}) {
         state: judge.stateFile,
       },
       walk,
-      walk.doubts(shown),
+      doubts,
       walk.support(shown),
     )
   }

@@ -2583,11 +2583,15 @@ def check_service(arguments):
         checkpoint = None
         if not audit.findings.kept and audit.checked and audit.checked[1]["logged"]:
             checkpoint = check_checkpoint(base, audit, patience, arguments.policy)
-        if audit.findings.kept or not memory.keep(audit):
+        overtaken = not audit.findings.kept and memory.keep(audit)
+        if not overtaken:
             break
+    doubts = list(audit.not_binding())
+    if overtaken:
+        doubts.append(("not_compared", "other checks of this service went on meanwhile, and could not be compared with this one"))
     seen = remembered["seq"] if remembered else None
     report = {**audit.report(base), "checkpoint": checkpoint, "remembered_seq": seen, "state": arguments.state}
-    return conclude(report, audit, audit.not_binding(), arguments, base, audit.support())
+    return conclude(report, audit, doubts, arguments, base, audit.support())
 
 
 def audit_service(base, remembered, memory, arguments, patience):

@@ -188,14 +188,18 @@ export async function checkService(
       walk.findings.total === 0 && walk.checked?.state.logged === true
         ? await checkCheckpoint(base, walk, judge.policy, patience)
         : undefined
-    if (walk.findings.total === 0 && (await memory.keep(walk)) === 'overtaken' && turn < MAX_TURNS) continue
+    const isOvertaken = walk.findings.total === 0 && (await memory.keep(walk)) === 'overtaken'
+    if (isOvertaken && turn < MAX_TURNS) continue
+    const doubts = walk.doubts(shown)
+    const message = 'other checks of this service went on meanwhile, and could not be compared with this one'
+    if (isOvertaken) doubts.push({ reason: 'not_compared', message })
     const report = {
       ...chainReport(base, walk),
       checkpoint: shown === undefined ? null : headOf(shown),
       remembered_seq: remembered?.seq ?? null,
       state: judge.stateFile,
     }
-    return conclude(judge, report, walk, walk.doubts(shown), walk.support(shown))
+    return conclude(judge, report, walk, doubts, walk.support(shown))
   }
 }
 
