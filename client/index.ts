@@ -21,4 +21,4 @@ export { prepareNativeSearch, type NativeSearch } from './miner/native-search.ts
 export { findForeignChanges, type ForeignChange } from './own-ledger.ts'
 export { verifyLedger, verifyReceipt, type LogFork, type Verified } from './verify-receipt.ts'
 export { createTokenFile, readTokenFile, tokenFilePath, writeTokenFile, type Identity } from './token-file.ts'
-export type { SealTrust } from './verify/check.ts'
+export type { SealTrust } from './verify/verification.ts'

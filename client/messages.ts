@@ -9,8 +9,8 @@ import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './pr
 import { formOf, openBoxWithNote, sealBox, SealedBoxError, type Purpose } from './sealed-box.ts'
 import type { Identity } from './token-file.ts'
 import { findLogFork, type LogFork } from './verify-receipt.ts'
-import type { SealTrust } from './verify/check.ts'
 import { recall } from './verify/state.ts'
+import type { SealTrust } from './verify/verification.ts'
 
 /**
  * The service hands out the keys that messages are sealed to, so an operator who shows a false one could

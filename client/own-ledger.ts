@@ -2,10 +2,10 @@ import type { Client, Receipt } from './client.ts'
 import { RefusalError } from './errors.ts'
 import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { addOwnCosignatures, checkAnyReceipt, fetchReceipt, knownKeys } from './verify-receipt.ts'
-import type { SealTrust } from './verify/check.ts'
 import { readPolicy } from './verify/check.ts'
 import { connectLogs, readConsistency, verifyKeyAnswer, type KeyAnswer } from './verify/light.ts'
 import { recall } from './verify/state.ts'
+import type { SealTrust } from './verify/verification.ts'
 
 /*
  * What an agent asks the ledger about agents, itself among them. The service hands out cards and tokens, and

@@ -512,14 +512,18 @@ var Findings = class {
         message: message.slice(0, MAX_MESSAGE_CHARACTERS),
       })
   }
-  /** Runs a check; if it throws Refused, adds that. */
+  /** Adds what a verdict refuses. @returns the verdict */
+  take(where, verdict) {
+    if (verdict.kind === 'refused') this.add(verdict.reason, where, verdict.message)
+    return verdict
+  }
+  /** Runs a check that throws Refused for what doesn't hold, and adds that. */
   run(where, check) {
     try {
       return held(check())
     } catch (error) {
       if (!(error instanceof Refused)) throw error
-      this.add(error.reason, where, error.message)
-      return refused(error.reason, error.message)
+      return this.take(where, refused(error.reason, error.message))
     }
   }
   /** Compares a seal's time with now. However many are later, it is one finding: the clock here may be wrong. */
@@ -2321,7 +2325,7 @@ var ChainWalk = class {
       )
     const shown = memory.checkpoint === void 0 ? void 0 : readCheckpoint(memory.checkpoint)
     if (shown?.kind === 'held' && shown.value.size === seal.to_id)
-      this.findings.run(where, () => expectHeld(connectLogs(shown.value, log, void 0)))
+      this.findings.take(where, connectLogs(shown.value, log, void 0))
   }
   /**
    * Checks the entries of a seal: their numbers, their root, what they do to the sums, and the closing entry.
@@ -3128,8 +3132,7 @@ var ReceiptCheck = class {
     for (const log of this.#checkpoints.values()) if (log.size > (newest?.size ?? -1)) newest = log
     if (newest !== void 0) {
       const signed = newest
-      const compared =
-        seen && this.findings.run('log', () => expectHeld(connectLogs(seen, signed, consistency)))
+      const compared = seen && this.findings.take('log', connectLogs(seen, signed, consistency))
       if (seen !== void 0 && compared?.kind === 'refused')
         this.findings.fork ??= logForkOf(seen, signed, consistency, this.keyring.accepted)
       this.log = {
@@ -3746,7 +3749,7 @@ async function checkCheckpoint(base, walk, policy, patience) {
       ? void 0
       : fetchConsistency(base, patience, Math.min(one.size, other.size), Math.max(one.size, other.size))
   const proof = await proofTo(own, shown)
-  if (findings.run('checkpoint', () => expectHeld(connectLogs(own, shown, proof))).kind === 'held')
+  if (findings.take('checkpoint', connectLogs(own, shown, proof)).kind === 'held')
     walk.rememberCheckpoint(shown)
   const beyond = []
   for (const note of walk.heard) {
@@ -3756,7 +3759,7 @@ async function checkCheckpoint(base, walk, policy, patience) {
       continue
     }
     const between = await proofTo(heard, shown)
-    if (findings.run('note', () => expectHeld(connectLogs(shown, heard, between))).kind === 'refused')
+    if (findings.take('note', connectLogs(shown, heard, between)).kind === 'refused')
       findings.fork ??= logForkOf(shown, heard, between, keyring.accepted)
   }
   walk.heard = beyond
@@ -3904,12 +3907,12 @@ async function checkNote(note, target, trust, { service, consistency: ask } = {}
   const findings = new Findings()
   const keyring = new Keyring(judge.pinned, remembered?.pubkeys ?? [])
   const seen = seenLog(remembered)
-  const read = findings.run('note', () => expectHeld(verifyCheckpoint(note, keyring.accepted)))
+  const read = findings.take('note', verifyCheckpoint(note, keyring.accepted))
   const shown = read.kind === 'held' ? read.value : void 0
   let connected = null
   if (shown !== void 0 && seen !== void 0) {
     const proof = await proofBetween(seen, shown, ask)
-    const compared = findings.run('note', () => expectHeld(connectLogs(seen, shown, proof)))
+    const compared = findings.take('note', connectLogs(seen, shown, proof))
     if (compared.kind === 'held') connected = compared.value
     else findings.fork ??= logForkOf(seen, shown, proof, keyring.accepted)
   }

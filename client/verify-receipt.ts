@@ -1,18 +1,10 @@
 import type { Client } from './client.ts'
 import { RefusalError, TransportError } from './errors.ts'
-import {
-  checkNote,
-  checkReceipt,
-  checkService,
-  readPolicy,
-  verify,
-  type AskConsistency,
-  type SealTrust,
-  type Verification,
-} from './verify/check.ts'
+import { checkNote, checkReceipt, checkService, readPolicy, verify } from './verify/check.ts'
 import { witnessesOf } from './verify/light.ts'
 import { describe } from './verify/report.ts'
 import { recall } from './verify/state.ts'
+import type { AskConsistency, SealTrust, Verification } from './verify/verification.ts'
 
 /*
  * What the service says, fetched by a client and verified here.

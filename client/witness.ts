@@ -4,9 +4,9 @@ import { cosignNote, formatVkey, NOTE_KEY } from '../shared/crypto/note.ts'
 import type { Client } from './client.ts'
 import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { findLogFork, knownKeys } from './verify-receipt.ts'
-import type { SealTrust } from './verify/check.ts'
 import { connectLogs, verifySigner, readCheckpoint, readConsistency, type SignedLog } from './verify/light.ts'
 import { recall } from './verify/state.ts'
+import type { SealTrust } from './verify/verification.ts'
 
 /*
  * An agent as a witness (C2SP tlog-witness, from the other side: an agent has no address, so it asks). It

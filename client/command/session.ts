@@ -6,11 +6,11 @@ import { createClient, RefusalError, type Author, type Client } from '../client.
 import { parseBaseUrl } from '../http.ts'
 import { withFileLock } from '../private-file.ts'
 import { readTokenFile, tokenFilePath, writeTokenFile, type Identity } from '../token-file.ts'
-import type { SealTrust } from '../verify/check.ts'
 import { recall } from '../verify/state.ts'
 import { CommandError, usageError } from './command-error.ts'
 import { describeForeignChanges } from './own-entries.ts'
 import type { ProgressLine } from './progress-line.ts'
+import type { SealTrust } from '../verify/verification.ts'
 
 const DEFAULT_URL = 'http://127.0.0.1:3000'
 

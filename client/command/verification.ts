@@ -1,9 +1,10 @@
 import { checkAnyReceipt, fetchReceipt } from '../verify-receipt.ts'
-import { checkService, verify, type SealTrust, type Verification } from '../verify/check.ts'
+import { checkService, verify } from '../verify/check.ts'
 import { describe, EXIT_CODES } from '../verify/report.ts'
 import { indent } from './format.ts'
 import type { Session } from './session.ts'
 import { listOption, textOption, type VerbOutput } from './verb.ts'
+import type { SealTrust, Verification } from '../verify/verification.ts'
 
 /** The options that all verbs that verify take. */
 export const VERIFY_OPTIONS = {

@@ -2,7 +2,7 @@ import type { KeyForm } from '../../shared/crypto/key-tree.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import type { Seal } from '../../shared/crypto/seal-payload.ts'
 import { checkKeyChange, isSignedChange, keyFieldOf, leafOf, readEntry, showData } from './entries.ts'
-import { expectHeld, Findings, Refused, Unchecked, type Doubt } from './findings.ts'
+import { Findings, Refused, Unchecked } from './findings.ts'
 import { connectLogs, readCheckpoint, type LogHead, type SignedLog, type Support } from './light.ts'
 import { NOTHING_OWED, owedChange, readOwed, showOwed, type Owed } from './owed.ts'
 import {
@@ -18,6 +18,7 @@ import {
 import { memoryOf, seenLog, type Adoption, type EntriesState, type Memory, type Remembered } from './state.ts'
 import { GrowingTree, LedgerKeys, sealNodeHash, type KeyState } from './trees.ts'
 import { isHexHash, isObject, isWhole, memberOf, show, type Fields } from './values.ts'
+import type { Doubt } from './verification.ts'
 
 /*
  * The full check: every seal and every entry, in order. Memory grows with the agents that have keys alone.
@@ -288,7 +289,7 @@ export class ChainWalk {
       )
     const shown = memory.checkpoint === undefined ? undefined : readCheckpoint(memory.checkpoint)
     if (shown?.kind === 'held' && shown.value.size === seal.to_id)
-      this.findings.run(where, () => expectHeld(connectLogs(shown.value, log, undefined)))
+      this.findings.take(where, connectLogs(shown.value, log, undefined))
   }
 
   /**

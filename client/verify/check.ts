@@ -3,7 +3,7 @@ import type { ChainWalk } from './chain.ts'
 import { walkChain, type ChainOptions, type Source } from './chain.ts'
 import { checkEvidence as judgeEvidence, keysOfEvidence, readEvidence, writeEvidence } from './evidence.ts'
 import { dumpSource, listSource, openDump, readJsonFile, readText } from './files.ts'
-import { expectHeld, Findings, Refused, Unchecked, type Doubt, type Finding } from './findings.ts'
+import { expectHeld, Findings, Refused, Unchecked } from './findings.ts'
 import {
   connectLogs,
   judgeSupport,
@@ -15,14 +15,11 @@ import {
   readConsistency,
   verifyCheckpoint,
   witnessesOf,
-  type Connection,
   type Consistency,
   type LogHead,
   type LogPolicy,
-  type RestsOn,
   type SignedLog,
   type Support,
-  type Trust,
 } from './light.ts'
 import { keysIn, newestCheckpoint, ReceiptCheck, RECEIPT_KEY_UNKNOWN } from './receipt.ts'
 import { Keyring } from './seals.ts'
@@ -44,51 +41,12 @@ import {
 } from './state.ts'
 import { GrowingTree } from './trees.ts'
 import { decodeText, isObject, nowSeconds, type Fields } from './values.ts'
+import type { AskConsistency, Connection, Doubt, SealTrust, Verification } from './verification.ts'
 
 /*
  * Whole checks: of a service, a file, a receipt, another reader's checkpoint, and evidence. Each reads what is
  * remembered, asks, judges, and remembers what it has verified.
  */
-
-/** By what a reader judges. */
-export interface SealTrust {
-  /** Where keys and logs that were seen are remembered. */
-  stateFile: string
-  /** Keys that are accepted, and no other, 64 hex characters each. Absent: the remembered ones. */
-  pubkeys?: readonly string[] | undefined
-  /** Whose cosignatures a checkpoint must have (C2SP tlog-policy). Absent: nobody's. */
-  policyFile?: string | undefined
-  /** How old what is shown may be, in seconds. Absent: 1800 for a service, else any age. */
-  maxAgeSeconds?: number | undefined
-}
-
-/** What a check ends with. The words of a report are fixed; which of its parts are there depends on its kind. */
-export type Verification = {
-  /** True for `good` alone; so is `binding`. */
-  ok: boolean
-  binding: boolean
-  verdict: 'good' | 'broken' | 'not_binding' | 'unchecked'
-  kind?: 'chain' | 'receipt' | 'note' | 'evidence'
-  not_binding?: Doubt[]
-  findings?: Finding[]
-  findings_total?: number
-  head?: { seq: number; payload_hash: string; at: number } | null
-  pubkeys?: string[]
-  /** A receipt's newest checkpoint or a note, and how it stands to the log that was seen. */
-  log?: { origin?: string; size: number; root: string; connected?: Connection | null } | null
-  /** Null if something doesn't hold. */
-  rests_on?: RestsOn | null
-  /** Where the two sides of a contradiction were written. */
-  evidence?: string
-  key_trust?: Trust
-  /** Of `unchecked`: a fixed word, a sentence, and lines that follow it. */
-  error?: string
-  message?: string
-  help?: string
-}
-
-/** The proof between two sizes of the log, as GET /ledger/consistency answers it; undefined if there is none. */
-export type AskConsistency = (from: number, to: number) => Promise<unknown>
 
 /**
  * Runs a check. Whatever goes wrong in it, a mistake of its own as well, is `unchecked`.
@@ -296,7 +254,7 @@ async function checkCheckpoint(
       ? undefined
       : fetchConsistency(base, patience, Math.min(one.size, other.size), Math.max(one.size, other.size))
   const proof = await proofTo(own, shown)
-  const agreed = findings.run('checkpoint', () => expectHeld(connectLogs(own, shown, proof)))
+  const agreed = findings.take('checkpoint', connectLogs(own, shown, proof))
   if (agreed.kind === 'held') walk.rememberCheckpoint(shown)
   // What other readers were shown is compared as soon as the log is long enough.
   const beyond: string[] = []
@@ -307,7 +265,7 @@ async function checkCheckpoint(
       continue
     }
     const between = await proofTo(heard, shown)
-    const compared = findings.run('note', () => expectHeld(connectLogs(shown, heard, between)))
+    const compared = findings.take('note', connectLogs(shown, heard, between))
     if (compared.kind === 'refused') findings.fork ??= logForkOf(shown, heard, between, keyring.accepted)
   }
   walk.heard = beyond
@@ -469,12 +427,12 @@ export async function checkNote(
   const findings = new Findings()
   const keyring = new Keyring(judge.pinned, remembered?.pubkeys ?? [])
   const seen = seenLog(remembered)
-  const read = findings.run('note', () => expectHeld(verifyCheckpoint(note, keyring.accepted)))
+  const read = findings.take('note', verifyCheckpoint(note, keyring.accepted))
   const shown = read.kind === 'held' ? read.value : undefined
   let connected: Connection | null = null
   if (shown !== undefined && seen !== undefined) {
     const proof = await proofBetween(seen, shown, ask)
-    const compared = findings.run('note', () => expectHeld(connectLogs(seen, shown, proof)))
+    const compared = findings.take('note', connectLogs(seen, shown, proof))
     if (compared.kind === 'held') connected = compared.value
     else findings.fork ??= logForkOf(seen, shown, proof, keyring.accepted)
   }

@@ -1,10 +1,6 @@
+import type { Finding } from './verification.ts'
 import type { Seal } from '../../shared/crypto/seal-payload.ts'
 import { MAX_CLOCK_SKEW_SECONDS } from './values.ts'
-
-/** Something that does not hold: a fixed word, the place, such as `seal 3`, and a sentence. */
-export type Finding = { readonly reason: string; readonly where: string; readonly message: string }
-/** Why what holds binds nobody: a fixed word and a sentence. */
-export type Doubt = { readonly reason: string; readonly message: string }
 
 /** What a check of one thing says. */
 export type Verdict<T> = { readonly kind: 'held'; readonly value: T } | Refusal
@@ -80,14 +76,19 @@ export class Findings {
     if (!this.isFull) this.#kept.push({ reason, where, message: message.slice(0, MAX_MESSAGE_CHARACTERS) })
   }
 
-  /** Runs a check; if it throws Refused, adds that. */
+  /** Adds what a verdict refuses. @returns the verdict */
+  take<T>(where: string, verdict: Verdict<T>): Verdict<T> {
+    if (verdict.kind === 'refused') this.add(verdict.reason, where, verdict.message)
+    return verdict
+  }
+
+  /** Runs a check that throws Refused for what doesn't hold, and adds that. */
   run<T>(where: string, check: () => T): Verdict<T> {
     try {
       return held(check())
     } catch (error) {
       if (!(error instanceof Refused)) throw error
-      this.add(error.reason, where, error.message)
-      return refused(error.reason, error.message)
+      return this.take(where, refused(error.reason, error.message))
     }
   }
 

@@ -15,9 +15,10 @@ import {
   type Note,
 } from '../../shared/crypto/note.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
-import { held, refused, type Doubt, type Fork, type Verdict } from './findings.ts'
+import { held, refused, type Fork, type Verdict } from './findings.ts'
 import { isSignedBy } from './signature.ts'
 import { isHexHash, isObject, MAX_CLOCK_SKEW_SECONDS, show } from './values.ts'
+import type { Connection, Doubt, RestsOn, Trust } from './verification.ts'
 
 /*
  * The light checker, which an agent uses at every run: whether a checkpoint is signed and cosigned, whether it
@@ -111,8 +112,6 @@ export function findCosigners(
   return newestTimes
 }
 
-export type Trust = 'pinned' | 'remembered' | 'first_seen'
-
 /** What a verdict rests on besides the key. */
 export type Support = {
   readonly checkpoints: readonly SignedLog[]
@@ -132,19 +131,6 @@ export const NO_SUPPORT: Support = {
   upTo: 0,
   madeAt: undefined,
   seenSize: null,
-}
-
-/** What a report says of it. `cosigned_by` names those of the policy's witnesses who cosigned every checkpoint. */
-export type RestsOn = {
-  key: Trust
-  cosigned_by: string[]
-  /** The log that they cosigned, in entries; absent if nobody has. */
-  cosigned_size?: number
-  /** The newest of their times. */
-  cosigned_at?: number
-  /** Null without a policy. */
-  quorum: string | null
-  seen_size: number | null
 }
 
 /**
@@ -238,9 +224,6 @@ function ageDoubts(
 }
 
 // ——— two logs, of which the larger must go on from the smaller
-
-/** How a log stands to the one that was seen; `not_checked` without a proof. */
-export type Connection = 'same' | 'consistent' | 'not_checked'
 
 /** The proof in an answer to GET /ledger/consistency, which may be anything. */
 export const readConsistency = (answer: unknown): Consistency =>

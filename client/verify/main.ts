@@ -8,15 +8,14 @@ import {
   checkService,
   verify,
   withNothingExpected,
-  type SealTrust,
   type ReceiptOptions,
   type ServiceOptions,
-  type Verification,
 } from './check.ts'
 import { readJsonFile, readText } from './files.ts'
 import { Unchecked } from './findings.ts'
 import { describe, describeAsJson, EXIT_CODES } from './report.ts'
 import { isHexHash, show } from './values.ts'
+import type { SealTrust, Verification } from './verification.ts'
 
 /*
  * The command, of which client/seal-verify.mjs is the bundle.

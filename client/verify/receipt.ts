@@ -15,7 +15,7 @@ import {
   readEntry,
   type AuthorAt,
 } from './entries.ts'
-import { expectHeld, Findings, Refused, type Doubt } from './findings.ts'
+import { expectHeld, Findings, Refused } from './findings.ts'
 import {
   connectEntry,
   connectLogs,
@@ -25,7 +25,6 @@ import {
   readLogProof,
   verifyPlace,
   verifySigner,
-  type Connection,
   type Consistency,
   type SignedLog,
   type Support,
@@ -42,6 +41,7 @@ import {
 } from './seals.ts'
 import { memoryOf, seenLog, type Remembered } from './state.ts'
 import { isHexHash, isObject, isWhole, memberOf, show, showNumber, type Fields } from './values.ts'
+import type { Connection, Doubt } from './verification.ts'
 
 /** An entry's place in the log of a checkpoint, and whether it is in the one that was seen too. */
 type LogPlace = { readonly log: SignedLog; readonly connected: 'same' | 'not_checked' }
@@ -205,8 +205,7 @@ export class ReceiptCheck {
     for (const log of this.#checkpoints.values()) if (log.size > (newest?.size ?? -1)) newest = log
     if (newest !== undefined) {
       const signed = newest
-      const compared =
-        seen && this.findings.run('log', () => expectHeld(connectLogs(seen, signed, consistency)))
+      const compared = seen && this.findings.take('log', connectLogs(seen, signed, consistency))
       if (seen !== undefined && compared?.kind === 'refused')
         this.findings.fork ??= logForkOf(seen, signed, consistency, this.keyring.accepted)
       this.log = { signed, connected: compared?.kind === 'held' ? compared.value : null }

@@ -1,7 +1,6 @@
-import type { Verification } from './check.ts'
 import { MAX_FINDINGS } from './findings.ts'
-import type { RestsOn } from './light.ts'
 import { show, type Fields } from './values.ts'
+import type { RestsOn, Verification } from './verification.ts'
 
 /*
  * What a check ends with, in lines for people.

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 import { sealPayload, type Seal } from '../../shared/crypto/seal-payload.ts'
 import { Refused, type Findings, type Fork } from './findings.ts'
-import type { Trust } from './light.ts'
 import { isSignedBy, isWeakKey } from './signature.ts'
 import { decodeSignature, isHexHash, isObject, isWhole } from './values.ts'
+import type { Trust } from './verification.ts'
 
 /** A seal that has the form of one, and the text that its signature covers, which is always rebuilt here. */
 export type ReadSeal = { readonly seal: Seal; readonly payload: string }

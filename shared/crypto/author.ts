@@ -67,7 +67,7 @@ export function statementOf(
  *
  * @throws TypeError for content that has no canonical JSON
  */
-export function authorText({ agent_id, kind, content, seen }: AuthorStatement): Buffer {
+export function authorText({ agent_id, kind, content, seen }: AuthorStatement): Uint8Array {
   return Buffer.from(canonicalJson({ agent_id, kind, content, seen }), 'utf8')
 }
 

@@ -4,7 +4,6 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { newAuthorKeyPair } from '../../client/author-signatures.ts'
 import { createClient, type Client } from '../../client/client.ts'
-import type { Finding } from '../../client/verify/findings.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import { announce } from '../../shared/announcements/announcement-service.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
@@ -33,6 +32,7 @@ import { confirm, expectStatus, startMarket, type TestMarket } from '../support/
 import { canRunPythonVerifier } from '../support/run-verifier.ts'
 import { findNonces, untilCredited, type TestAgent } from '../support/service.ts'
 import { withSigning } from '../support/signing.ts'
+import type { Finding } from '../../client/verify/verification.ts'
 
 let folder: string
 let market: TestMarket

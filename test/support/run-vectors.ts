@@ -1,13 +1,14 @@
 import { walkChain } from '../../client/verify/chain.ts'
 import { checkLeaf, readEntry } from '../../client/verify/entries.ts'
 import { listSource } from '../../client/verify/files.ts'
-import { Findings, Refused, type Finding } from '../../client/verify/findings.ts'
+import { Findings, Refused } from '../../client/verify/findings.ts'
 import { checkInclusion, ReceiptCheck } from '../../client/verify/receipt.ts'
 import { sha256Hex } from '../../client/verify/seals.ts'
 import type { Remembered } from '../../client/verify/state.ts'
 import { GrowingTree, sealNodeHash } from '../../client/verify/trees.ts'
 import { isObject, parseJson, type Fields } from '../../client/verify/values.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
+import type { Finding } from '../../client/verify/verification.ts'
 
 /* Test vectors, as any implementation can run them: by their `kind`. Their `reason` isn't looked at. */
 
