@@ -36,32 +36,8 @@ const ON_ANY_PLATFORM: InputOptions = {
         /^node:crypto$|\/(private-file|threads|native-search)\.ts$/.test(id)
           ? { id: '#platform', external: true }
           : undefined,
-      transform: (code, id) => (id.endsWith('/seal-verify.mjs') ? withoutCommand(code) : undefined),
     },
   ],
-}
-
-/**
- * Sections of seal-verify.mjs that the package has no use for, and what stands in their place: it calls
- * check() on services and on receipts alone.
- */
-const LEFT_OUT = {
-  dumps: 'function openSave() {}',
-  'dumps, evidence and vectors in files':
-    'function checkFile() {}\nfunction checkEvidence() {}\nfunction checkVectors() {}',
-}
-
-/** The source of seal-verify.mjs without its command, its usage text and the sections that are left out. */
-function withoutCommand(code: string): string {
-  let kept = code
-    .slice(0, code.lastIndexOf('\nasync function run('))
-    .replace(/(?<=\nconst USAGE = `)[^`]*/, 'See the options of check().')
-  for (const [section, inItsPlace] of Object.entries(LEFT_OUT)) {
-    const [before = '', from] = kept.split(`\n// ——— ${section}\n`)
-    if (from === undefined) throw new Error(`seal-verify.mjs has no section "${section}"`)
-    kept = `${before}\n${inItsPlace}\n${from.slice(from.indexOf('\n// ——— '))}`
-  }
-  return kept
 }
 
 rmSync(DIST, { recursive: true, force: true })
@@ -83,11 +59,10 @@ const { status } = spawnSync('tsc', ['--project', at('tsconfig.json'), '--checke
 copyFileSync(at('../LICENSE-MIT'), path.join(DIST, 'LICENSE-MIT'))
 const nativeSearch = readFileSync(at('miner/native-search.c'), 'utf8')
 writeFileSync(path.join(DIST, 'native-search.c'), nativeSearch.replace(/\/\*[^]*?\*\/ */g, ''))
-copyFileSync(at('seal-verify.d.mts'), path.join(DIST, 'types/client/seal-verify.d.mts'))
 removeUnreached(['index', 'browser'].map((name) => path.join(DIST, `types/client/${name}.d.ts`)))
 dropComments([
-  'types/client/{author-signatures,http,mine,own-ledger,puzzle-solver,register,seal-verify,sealed-box,token-file,wire,work-bound}.d.*ts',
-  'types/{client/miner,shared/**}/*.d.ts',
+  'types/client/{author-signatures,http,mine,own-ledger,puzzle-solver,register,sealed-box,token-file,wire,work-bound}.d.*ts',
+  'types/{client/miner,client/verify,shared/**}/*.d.ts',
 ])
 process.exitCode = status ?? 1
 

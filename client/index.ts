@@ -10,7 +10,6 @@ export {
   sendSealed,
   type FirstContact,
   type KeyChange,
-  type LogFork,
   type MessageKeyErrorCode,
   type MessagingIdentity,
   type Opened,
@@ -19,6 +18,7 @@ export {
   type SealOptions,
 } from './messages.ts'
 export { prepareNativeSearch, type NativeSearch } from './miner/native-search.ts'
-export { findForeignChanges, type ForeignChange, type SealTrust } from './own-ledger.ts'
-export { verifyLedger, verifyReceipt, type Verified } from './verify-receipt.ts'
+export { findForeignChanges, type ForeignChange } from './own-ledger.ts'
+export { verifyLedger, verifyReceipt, type LogFork, type Verified } from './verify-receipt.ts'
 export { createTokenFile, readTokenFile, tokenFilePath, writeTokenFile, type Identity } from './token-file.ts'
+export type { SealTrust } from './verify/verification.ts'

@@ -4,11 +4,13 @@ import path from 'node:path'
 import { formatNote, parseNote } from '../shared/crypto/note.ts'
 import type { AgentCard, Answer, Client, Message, MessagePage, SentMessage } from './client.ts'
 import { RefusalError, TransportError } from './errors.ts'
-import { askConsistency, judgeKey, trustArguments, type KeyJudgement, type SealTrust } from './own-ledger.ts'
+import { judgeKey, type KeyJudgement } from './own-ledger.ts'
 import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { formOf, openBoxWithNote, sealBox, SealedBoxError, type Purpose } from './sealed-box.ts'
-import { check, recall } from './seal-verify.mjs'
 import type { Identity } from './token-file.ts'
+import { findLogFork, type LogFork } from './verify-receipt.ts'
+import { recall } from './verify/state.ts'
+import type { SealTrust } from './verify/verification.ts'
 
 /**
  * The service hands out the keys that messages are sealed to, so an operator who shows a false one could
@@ -218,35 +220,6 @@ async function newestNote(client: Client, trust: SealTrust | undefined): Promise
   )
 }
 
-/**
- * The log that the sender was shown can't be the one that this reader was shown: the service has signed two
- * histories.
- */
-export interface LogFork {
-  message: string
-  /** A file that convinces anybody, offline, if one could be made. */
-  evidence?: string
-}
-
-/**
- * Compares the checkpoint that came in a box with the log that this reader has seen.
- *
- * @returns the fork if they contradict each other; undefined if they agree, or can't be compared
- */
-async function findLogFork(
-  client: Client,
-  note: string,
-  trust: SealTrust | undefined,
-): Promise<LogFork | undefined> {
-  if (trust === undefined) return undefined
-  // Two histories are two histories, whoever cosigned them.
-  const args = ['note', ...trustArguments({ ...trust, policyFile: undefined }, client.baseUrl)]
-  const { result } = await check(args, { note, consistency: askConsistency(client) })
-  const finding = result.findings?.find(({ reason }) => reason === 'log_rewritten')
-  if (finding === undefined) return undefined
-  return { message: finding.message, ...(result.evidence === undefined ? {} : { evidence: result.evidence }) }
-}
-
 /** A delivery of an order if one is named, else a message. */
 const purposeOf = (orderId: string | undefined): Purpose =>
   orderId === undefined ? { kind: 'message' } : { kind: 'delivery', orderId }
@@ -454,7 +427,7 @@ async function addLogFork(
   client: Client,
   trust: SealTrust | undefined,
 ): Promise<Opened> {
-  const fork = note === undefined ? undefined : await findLogFork(client, note, trust)
+  const fork = note === undefined || trust === undefined ? undefined : await findLogFork(client, note, trust)
   return fork === undefined || !('text' in opened) ? opened : { ...opened, log_fork: fork }
 }
 

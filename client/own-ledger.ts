@@ -1,54 +1,16 @@
 import type { Client, Receipt } from './client.ts'
-import { RefusalError, TransportError } from './errors.ts'
-import { KeyProofError, proveKeys, withOwnCosignatures, type ProvenKeys } from './key-proof.ts'
+import { RefusalError } from './errors.ts'
 import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
-import { check } from './seal-verify.mjs'
+import { addOwnCosignatures, checkAnyReceipt, fetchReceipt, knownKeys } from './verify-receipt.ts'
+import { readPolicy } from './verify/check.ts'
+import { connectLogs, readConsistency, verifyKeyAnswer, type KeyAnswer } from './verify/light.ts'
+import { recall } from './verify/state.ts'
+import type { SealTrust } from './verify/verification.ts'
 
-/**
+/*
  * What an agent asks the ledger about agents, itself among them. The service hands out cards and tokens, and
- * whoever runs it can change both; what it can't do unseen is take back a sealed entry. Each answer is
- * checked here, with seal-verify.mjs.
+ * whoever runs it can change both; what it can't do unseen is take back a sealed entry.
  */
-
-/**
- * By what a seal is judged: where seal-verify.mjs remembers keys and seals, and keys that are accepted and no
- * other.
- */
-export interface SealTrust {
-  stateFile: string
-  pubkeys?: readonly string[] | undefined
-  /** Whose cosignatures a checkpoint must have (C2SP tlog-policy). Absent: nobody's. */
-  policyFile?: string | undefined
-  /** How old what the ledger proves may be, by the newest cosignature that counts. Absent: any age. */
-  maxAgeSeconds?: number | undefined
-}
-
-/** The arguments of seal-verify.mjs for this trust in the service at `baseUrl`. */
-export const trustArguments = (
-  { stateFile, pubkeys, policyFile, maxAgeSeconds }: SealTrust,
-  baseUrl: string,
-): string[] => [
-  '--state',
-  stateFile,
-  '--service',
-  baseUrl,
-  ...(pubkeys ?? []).flatMap((key) => ['--pubkey', key]),
-  ...(policyFile === undefined ? [] : ['--policy', policyFile]),
-  ...(maxAgeSeconds === undefined ? [] : ['--max-age', String(maxAgeSeconds)]),
-]
-
-/**
- * Makes the function by which seal-verify.mjs asks for the consistency proof between two sizes of the log. It
- * gives undefined if the service refuses or doesn't answer, which leaves open whether they agree.
- */
-export const askConsistency = (client: Client) => async (from: number, to: number) => {
-  try {
-    return await client.consistency({ from, to })
-  } catch (error) {
-    if (error instanceof RefusalError || error instanceof TransportError) return undefined
-    throw error
-  }
-}
 
 /**
  * What the ledger says of a key. With neither field the agent's receipt proves it, but the tree of keys not
@@ -71,12 +33,11 @@ const MAX_PAGES = 100
  * @returns the entries in ascending order; a sentence if something doesn't hold, or no known key has signed
  */
 async function readRecord(client: Client, id: string, trust: SealTrust): Promise<Entries | string> {
-  const args = ['receipt', ...trustArguments(trust, client.baseUrl)]
   const entries = new Map<number, Entries[number]>()
   for (let page = 0, after = 0; page < MAX_PAGES; page++) {
-    const receipt = await withOwnCosignatures(client, trust, await client.receipt(id, { after }))
+    const receipt = await fetchReceipt(client, id, trust, after)
     if (receipt.id !== id) return `the service gives the receipt of ${receipt.id}`
-    const { result } = await check(args, { receipt })
+    const result = await checkAnyReceipt(client, receipt, trust)
     const reasons = [...(result.findings ?? []), ...(result.not_binding ?? [])]
     const wrong = reasons.find(({ reason }) => reason !== 'waiting' && reason !== 'unsigned')
     if (result.verdict === 'unchecked') return result.message ?? 'the receipt could not be checked'
@@ -106,18 +67,69 @@ export async function judgeKey(
   shown: string,
   trust: SealTrust,
 ): Promise<KeyJudgement> {
-  let proven: ProvenKeys | undefined
-  try {
-    proven = await proveKeys(client, agentId, trust)
-    if (proven.keys?.dm_key === shown) return { version: proven.keys.version }
-  } catch (error) {
-    if (!(error instanceof KeyProofError)) throw error
-    if (error.isRefused) return { doubt: error.message }
-  }
+  const proven = await proveKeys(client, agentId, trust)
+  if (proven.kind === 'refused') return { doubt: proven.message }
+  if (proven.kind === 'proven' && proven.keys?.dm_key === shown) return { version: proven.keys.version }
   // A key that is younger than the tree of keys, or a service without such a tree: then its receipt must bear
   // it out.
-  const doubt = await findReceiptDoubt(client, agentId, shown, trust, proven?.up_to ?? 0)
+  const doubt = await findReceiptDoubt(
+    client,
+    agentId,
+    shown,
+    trust,
+    proven.kind === 'proven' ? proven.upTo : 0,
+  )
   return doubt === undefined ? {} : { doubt }
+}
+
+/** What the tree of keys says of an agent. */
+type ProvenKeys =
+  | { kind: 'proven'; keys: KeyAnswer['keys']; upTo: number }
+  /** The service proves no keys, and isn't expected to. */
+  | { kind: 'not_offered' }
+  /** Nothing weaker may take the place of the proof. */
+  | { kind: 'refused'; message: string }
+
+/**
+ * Fetches an agent's keys, and verifies the proof by the service's keys that are pinned or remembered, and by
+ * the log that was seen.
+ *
+ * @throws Unchecked if the policy or the state file can't be read; RefusalError and TransportError as the
+ *   client does
+ */
+async function proveKeys(client: Client, agentId: string, trust: SealTrust): Promise<ProvenKeys> {
+  const known = await recall(trust.stateFile, client.baseUrl)
+  const pubkeys = knownKeys(trust, known)
+  if (pubkeys.length === 0) return { kind: 'not_offered' }
+  const policy = trust.policyFile === undefined ? undefined : await readPolicy(trust.policyFile)
+  let answer: KeyAnswer
+  try {
+    answer = await client.keys(agentId)
+  } catch (error) {
+    const isAbsent =
+      error instanceof RefusalError && ['no_such_seal', 'no_such_route', 'not_found'].includes(error.error)
+    if (!isAbsent) throw error
+    return known?.logged === true
+      ? { kind: 'refused', message: `the service proves no keys (${error.message})` }
+      : { kind: 'not_offered' }
+  }
+  const [tlog_proof = ''] = await addOwnCosignatures(client, trust, [answer.tlog_proof])
+  const verdict = verifyKeyAnswer(
+    agentId,
+    { ...answer, tlog_proof },
+    {
+      ...{ pubkeys, policy, maxAge: trust.maxAgeSeconds, now: Math.floor(Date.now() / 1000) },
+      seen: known && { ...known.log, keyForm: known.keyForm },
+    },
+  )
+  if (verdict.kind === 'refused') return verdict
+  const { keys, log } = verdict
+  const proof =
+    known === undefined || known.log.size === 0 || known.log.size === log.size
+      ? undefined
+      : readConsistency(await client.consistency({ from: known.log.size, to: log.size }))
+  const compared = known === undefined ? undefined : connectLogs(known.log, log, proof)
+  return compared?.kind === 'refused' ? compared : { kind: 'proven', keys, upTo: answer.up_to }
 }
 
 /**

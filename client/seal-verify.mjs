@@ -1,130 +1,406 @@
 #!/usr/bin/env node
-/*
- * Checks the ledger of an agent network without trusting it. One file, no dependency, Node 18 or later.
+/*!
+ * Checks the ledger of an agent network without trusting it. One file, no dependency, Node 20.12 or later.
  *
  *   node seal-verify.mjs BASE_URL         the chain of a service: what is new since the last check; --full: all of it
  *   node seal-verify.mjs DUMP.json        a saved dump {entries, seals}, offline
  *   node seal-verify.mjs RECEIPT.json     one receipt, offline
  *   node seal-verify.mjs --evidence FILE  a proof that one key signed two histories, offline
  *   node seal-verify.mjs --note FILE      a checkpoint that another reader was shown
- *   node seal-verify.mjs --vector FILE    test vectors
  *
- * A leaf is SHA-256 of the byte 00 and the entry's canonical JSON (RFC 8785); a node is SHA-256 of left and
- * right bytes, an odd node moves up unchanged (the shape of RFC 6962). A seal signs, with Ed25519, the
- * canonical JSON of its at, count, from_id, prev_root, root, seq and to_id, which is rebuilt here and never
+ * A leaf is SHA-256 of the byte 00 and the entry's canonical JSON (RFC 8785); a node of a seal's tree is SHA-256
+ * of left and right bytes, and of the log's tree of 01, left and right (RFC 6962). A seal signs, with Ed25519,
+ * the canonical JSON of its at, count, from_id, prev_root, root, seq and to_id, which is rebuilt here and never
  * taken from the server. Sealing prevents rewriting, not withholding: nobody can miss an entry that was never
  * made.
  *
  * Exit: 0 all that was asked about holds and stands under a signature of a key that is pinned or remembered;
  * 1 something doesn't hold (one line each, with a fixed word); 2 it could not be checked; 3 nothing is wrong,
  * but nothing binding was found either.
+ *
+ * Built of client/verify/main.ts and what it imports, where the comments are whole. MIT OR Apache-2.0.
  */
-import * as crypto from 'node:crypto'
 import { createReadStream, realpathSync } from 'node:fs'
-import { open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
-import http from 'node:http'
-import https from 'node:https'
-import path from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import path from 'node:path'
+import { createPublicKey, hash, randomBytes, verify } from 'node:crypto'
+import { open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { setTimeout } from 'node:timers/promises'
+import { once } from 'node:events'
+import http from 'node:http'
+import https from 'node:https'
 import zlib from 'node:zlib'
 
-const USAGE = `usage: node seal-verify.mjs BASE_URL | DUMP.json | RECEIPT.json [options]
-       node seal-verify.mjs --evidence FILE | --vector FILE [--vector FILE ...] [options]
+// shared/crypto/canonical-json.ts
+/** Deeper nesting is refused: recursion stays bounded, and other implementations can state the same bound. */
+const MAX_JSON_DEPTH = 500
+/**
+ * Writes a JSON value as the text that is hashed and signed: keys sorted by UTF-16 code units, no whitespace,
+ * strings and numbers as ECMAScript writes them, applied recursively (RFC 8785).
+ *
+ * Nothing is dropped or converted silently: a stranger couldn't check a value that changes on its way to the
+ * hash. So everything that JSON has no form for throws a TypeError that names the place:
+ * undefined (also as an object's value or an array's hole), NaN and the infinities, BigInt, functions,
+ * symbols, lone surrogates in a string or a key, cycles, and instances of classes (Date, Map, Buffer,
+ * ObjectId), which must be made plain by the caller.
+ *
+ * @returns text to be encoded as UTF-8; -0 is written `0`
+ * @throws TypeError for a value as above, or nested deeper than MAX_JSON_DEPTH
+ */
+function canonicalJson(value) {
+  try {
+    return write(value, [])
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    const { keys, sentence } = error
+    const place = keys.length === 0 ? 'the value itself' : keys.map((key) => JSON.stringify(key)).join(' > ')
+    throw new TypeError(`canonical JSON refused at ${place}: ${sentence}`)
+  }
+}
+/** Thrown at the value that is refused; each container on the way up adds its key to `keys`. */
+var Refusal = class {
+  keys = []
+  sentence
+  constructor(sentence) {
+    this.sentence = sentence
+  }
+}
+/**
+ * The canonical text of any value inside the containers `ancestors`.
+ *
+ * @throws Refusal for a value that has none; TypeError if it is nested too deeply
+ */
+function write(value, ancestors) {
+  switch (typeof value) {
+    case 'string':
+      return writeString(value)
+    case 'number':
+      if (!Number.isFinite(value)) throw new Refusal(`${value} has no JSON form`)
+      return String(value)
+    case 'boolean':
+      return value ? 'true' : 'false'
+    case 'object':
+      return value === null ? 'null' : writeContainer(value, ancestors)
+    default:
+      throw new Refusal(`a value of type ${typeof value} has no JSON form`)
+  }
+}
+/**
+ * The canonical text of an array or object.
+ *
+ * @throws Refusal if it contains itself, or a value without a text; TypeError if nested too deeply
+ */
+function writeContainer(value, ancestors) {
+  if (ancestors.includes(value)) throw new Refusal('the value contains itself')
+  if (ancestors.length === MAX_JSON_DEPTH)
+    throw new TypeError(`JSON nested deeper than ${MAX_JSON_DEPTH} levels is refused`)
+  ancestors.push(value)
+  const text = Array.isArray(value) ? writeArray(value, ancestors) : writeObject(value, ancestors)
+  ancestors.pop()
+  return text
+}
+/** The canonical text of an array. A Refusal of an element gets the element's index as its first key. */
+function writeArray(value, ancestors) {
+  let text = '['
+  let index = 0
+  try {
+    for (; index < value.length; index++) text += (index === 0 ? '' : ',') + write(value[index], ancestors)
+  } catch (error) {
+    if (error instanceof Refusal) error.keys.unshift(index)
+    throw error
+  }
+  return text + ']'
+}
+/** The canonical text of a plain object. A Refusal of a value gets the value's name as its first key. */
+function writeObject(value, ancestors) {
+  if (!isPlainObject(value))
+    throw new Refusal(`an instance of ${value.constructor?.name || 'a class'} is not a plain object`)
+  let text = '{'
+  let currentKey = ''
+  try {
+    for (const key of sortKeys(Object.keys(value))) {
+      currentKey = key
+      text += (text.length === 1 ? '' : ',') + writeString(key) + ':' + write(value[key], ancestors)
+    }
+  } catch (error) {
+    if (error instanceof Refusal) error.keys.unshift(currentKey)
+    throw error
+  }
+  return text + '}'
+}
+/** Up to this many keys, an insertion sort is faster than Array.prototype.sort. */
+const FEW_KEYS = 16
+/**
+ * Sorts keys in place by UTF-16 code units (RFC 8785 section 3.2.3), as `>` and Array.prototype.sort compare
+ * strings, and returns them.
+ */
+function sortKeys(keys) {
+  if (keys.length > FEW_KEYS) return keys.sort()
+  for (let next = 1; next < keys.length; next++) {
+    const key = keys[next]
+    let place = next
+    for (; place > 0 && keys[place - 1] > key; place--) keys[place] = keys[place - 1]
+    keys[place] = key
+  }
+  return keys
+}
+/** Printable ASCII that JSON has no escape for: nearly every string of the ledger. */
+const PLAIN = /^[ !#-[\]-~]*$/
+/**
+ * Writes a string with its quotes. JSON.stringify escapes exactly what RFC 8785 section 3.2.2.2 asks for, but
+ * would write a lone surrogate as an escape, so that is refused here.
+ */
+function writeString(value) {
+  if (PLAIN.test(value)) return `"${value}"`
+  if (!value.isWellFormed()) throw new Refusal('a lone surrogate has no UTF-8 form')
+  return JSON.stringify(value)
+}
+/**
+ * Whether an object is plain: an object literal, of this realm or another, or one without a prototype; not an
+ * instance of a class.
+ */
+function isPlainObject(value) {
+  const prototype = Object.getPrototypeOf(value)
+  return prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null
+}
 
-  --pubkey HEX          accept this key and no other (give it again for each further key)
-  --policy FILE         whose cosignatures a checkpoint must have (C2SP tlog-policy); its logs' keys are pinned
-  --state FILE          where keys and seals that were seen are remembered (default .seal-verify.json)
-  --service URL         the remembered service that a receipt is of, if there are several
-  --consistency FILE    what the service answers to GET /ledger/consistency, between the log seen and the receipt's
-  --note FILE           compare a signed checkpoint that another reader was shown with what is remembered
-  --full                read the whole ledger again, not only what is new
-  --save FILE           write what was read from BASE_URL as a dump; reads everything
-  --expect SEQ:HISTORY  compare with what another reader saw; may be given again
-  --max-age SECONDS     how old the newest cosignature that counts may be, or without any the newest signed seal
-                        (default 1800 for a service; any age for a file)
-  --max-seals N         give up if there are more to check at once (default 1000000)
-  --max-entries N       the same of entries (default 100000000)
-  --timeout SECONDS     for each answer as a whole (default 30)
-  --deadline SECONDS    for all answers of a service together (default 3600); the next check goes on from there
-  --json                print one JSON object instead of lines
+// shared/crypto/ed25519.ts
+const PUBLIC_KEY_BYTES = 32
+const SIGNATURE_BYTES = 64
+const BASE64 = /^[A-Za-z0-9+/]{86}==$/
+/**
+ * The 64 bytes of a signature in base64.
+ *
+ * @throws TypeError for anything but the one base64 text of 64 bytes: padding missing, other alphabet, bits
+ *   left over
+ */
+function signatureFromBase64(base64) {
+  if (typeof base64 !== 'string' || !BASE64.test(base64))
+    throw new TypeError('"base64" expected 88 characters of base64 with padding')
+  const signature = Buffer.from(base64, 'base64')
+  if (signature.toString('base64') !== base64)
+    throw new TypeError('"base64" has bits left over after its 64 bytes')
+  return new Uint8Array(signature)
+}
 
-exit 0: it holds, under a known key; 1: something does not hold; 2: it could not be checked; 3: nothing binding`
+// shared/crypto/author.ts
+/** `seen` of an agent that has verified no log yet: the empty tree (RFC 6962 section 2.1). */
+const NOTHING_SEEN = {
+  size: 0,
+  root: hash('sha256', '', 'hex'),
+}
+/** The fields of `content` by the entry's kind; for orders and disputes, by kind and step. */
+const SIGNED_FIELDS = {
+  post: ['body', 'topic'],
+  claim: ['kind', 'resolve_by', 'statement'],
+  verdict: ['claim_id', 'evidence', 'outcome'],
+  dm_key_change: ['dm_key'],
+  author_key_change: ['author_key'],
+  'order ordered': ['currency', 'offer_id', 'refund_address', 'step'],
+  'order delivered': ['delivery', 'order_id', 'step'],
+  'order accepted': ['order_id', 'step'],
+  'dispute disputed': ['order_id', 'reason', 'step'],
+  'order refund_address': ['address', 'order_id', 'step'],
+}
+/**
+ * Makes the statement that an agent signs. Its content has exactly the fields that SIGNED_FIELDS names for
+ * the kind: taken from `fields`, null if absent there.
+ *
+ * @param authored the kind, or kind and step, such as `order delivered`; the step becomes a field of the
+ *   content
+ */
+function statementOf(agentId, authored, fields, seen) {
+  const [kind = '', step] = authored.split(' ')
+  const values =
+    step === void 0
+      ? fields
+      : {
+          ...fields,
+          step,
+        }
+  return {
+    agent_id: agentId,
+    kind,
+    content: Object.fromEntries(SIGNED_FIELDS[authored].map((field) => [field, values[field] ?? null])),
+    seen: {
+      size: seen.size,
+      root: seen.root,
+    },
+  }
+}
+/**
+ * The bytes that the signature covers: canonical JSON in UTF-8.
+ *
+ * @throws TypeError for content that has no canonical JSON
+ */
+function authorText({ agent_id, kind, content, seen }) {
+  return Buffer.from(
+    canonicalJson({
+      agent_id,
+      kind,
+      content,
+      seen,
+    }),
+    'utf8',
+  )
+}
+/**
+ * SHA-256 of a signature's 64 bytes, in hex. The ledger entry carries this instead of the signature, with
+ * which guesses at a hidden text could be checked.
+ */
+function signatureHash(signature) {
+  return hash('sha256', signatureFromBase64(signature), 'hex')
+}
 
-const SEALS_PER_PAGE = 1_000
-const ENTRIES_PER_PAGE = 10_000 // the most that the service gives
+// shared/crypto/merkle.ts
+/** Bytes of a leaf or node. crypto.hash is fastest with its result as 'binary', which is latin1. */
+const HASH_BYTES = 32
+/** Levels of the tree that one tile spans, and the hashes it holds at most: 8 KiB. */
+const TILE_HEIGHT = 8
+const TILE_WIDTH = 2 ** TILE_HEIGHT
+const HEX_HASH$3 = /^[0-9a-f]{64}$/
+/**
+ * The leaf of a ledger entry: SHA-256 of the byte 00 and the entry's canonical JSON, 64 lower-case hex
+ * characters.
+ *
+ * @throws TypeError for anything but a plain object that has canonical JSON
+ */
+function leafHash(entry) {
+  return hash('sha256', leafPreimage(leafText(entry)), 'hex')
+}
+/** U+0000 is the byte 00 in UTF-8. */
+const leafPreimage = (text) => '\0' + text
+/** The canonical JSON of an entry. @throws TypeError for anything but a plain object that has it */
+function leafText(entry) {
+  if (typeof entry !== 'object' || entry === null || Array.isArray(entry))
+    throw new TypeError('"entry" expected a plain object')
+  return canonicalJson(entry)
+}
+/**
+ * Computes the root that a leaf and its path lead to, 64 lower-case hex characters. That alone proves nothing
+ * about the leaf's position: use verifyInclusion() for that.
+ *
+ * @throws TypeError for a hash that isn't 64 lower-case hex characters, or a side that isn't `left` or
+ *   `right`
+ */
+function foldPath(leaf, path) {
+  assertHexHash('leaf', leaf)
+  let running = leaf
+  for (const [step, { hash: sibling, side }] of path.entries()) {
+    assertHexHash(`path[${step}].hash`, sibling)
+    if (side !== 'left' && side !== 'right')
+      throw new TypeError(`"path[${step}].side" expected "left" or "right", got ${JSON.stringify(side)}`)
+    running = hash(
+      'sha256',
+      Buffer.from(side === 'left' ? sibling + running : running + sibling, 'hex'),
+      'hex',
+    )
+  }
+  return running
+}
+/**
+ * Lists the side of each sibling on the path of leaf `index` in a tree of `count` leaves, lowest first. It is
+ * the only shape that such a path can have (RFC 6962 section 2.1.1).
+ *
+ * @throws RangeError for an index outside the tree
+ */
+function pathShape(count, index) {
+  assertIndex(index, count)
+  const sides = []
+  let position = index
+  for (let width = count; width > 1; width = Math.ceil(width / 2)) {
+    if (position % 2 === 1) sides.push('left')
+    else if (position + 1 < width) sides.push('right')
+    position = Math.floor(position / 2)
+  }
+  return sides
+}
+/**
+ * Whether `leaf` is number `index` (from 0) of the `count` leaves under `root`.
+ *
+ * `index` and `count` come from the reader and the signed seal, never from the path. A path with one step too
+ * many, a wrong side, a 64-byte entry posing as a node or an odd leaf paired with itself has another shape,
+ * or another root.
+ *
+ * Doesn't throw.
+ *
+ * @returns `ok: true`, or the reason: `malformed_proof` if a part has the wrong form, `path_shape` for the
+ *   wrong number of steps, `wrong_side` for a sibling on the wrong side, `wrong_root` if the path leads to
+ *   another root
+ */
+function verifyInclusion(proof) {
+  const { leaf, path, root, index, count } = proof
+  if (!Array.isArray(path)) return fault('malformed_proof', '"path" is not a list')
+  let shape
+  let reached
+  try {
+    assertHexHash('root', root)
+    shape = pathShape(count, index)
+    reached = foldPath(leaf, path)
+  } catch (error) {
+    return fault('malformed_proof', error instanceof Error ? error.message : String(error))
+  }
+  if (path.length !== shape.length)
+    return fault(
+      'path_shape',
+      `index ${index} of ${count} takes ${shape.length} steps, the path has ${path.length}`,
+    )
+  for (const [step, side] of shape.entries())
+    if (path[step]?.side !== side)
+      return fault('wrong_side', `index ${index} of ${count} has its sibling on the ${side} at step ${step}`)
+  if (reached !== root) return fault('wrong_root', `the path leads to ${reached}, not to ${root}`)
+  return { ok: true }
+}
+function fault(reason, message) {
+  return {
+    ok: false,
+    reason,
+    message,
+  }
+}
+function assertIndex(index, count) {
+  if (!Number.isSafeInteger(count) || count < 1)
+    throw new RangeError(`"count" expected a whole number from 1, got ${count}`)
+  if (!Number.isSafeInteger(index) || index < 0 || index >= count)
+    throw new RangeError(`"index" expected a whole number from 0 to ${count - 1}, got ${index}`)
+}
+function assertHexHash(name, value) {
+  if (typeof value !== 'string' || !HEX_HASH$3.test(value))
+    throw new TypeError(`"${name}" expected 64 lower-case hex characters, got ${JSON.stringify(value)}`)
+}
+
+// client/verify/values.ts
 const MAX_ANSWER_BYTES = 16 * 2 ** 20
-const MAX_FILE_BYTES = MAX_ANSWER_BYTES // but for a dump line by line, each line of which may have as much
-const MAX_CONTAINERS = 500_000 // lists and objects of one answer or file
-const MIN_ENTRIES_PER_PAGE = 100
-const MAX_RETRY_AFTER_SECONDS = 60
-const KEEP_EVERY_MS = 10_000
-const MAX_REDIRECTS = 3
-const RETRY_PAUSES_MS = [500, 1_500]
-const PROGRESS_EVERY_MS = 2_000
-const MAX_FINDINGS = 1_000 // then the check ends: it is broken
-const MAX_LISTED = 1_000
-const MAX_JSON_DEPTH = 500 // of what is hashed
-const MAX_PARSED_DEPTH = 1_000
 const MAX_CLOCK_SKEW_SECONDS = 300
-const LOCK_STALE_MS = 10_000
-const DUMP_HEAD = '{"entries":['
-const DUMP_MIDDLE = '],"seals":['
-
-const KEY_UNKNOWN = `nobody says that this key is the service's; compare it with a source that you trust and pin it: --pubkey`
-const RECEIPT_KEY_UNKNOWN = `${KEY_UNKNOWN}, or check the service first, so that its key is remembered`
-
-const HEX_HASH = /^[0-9a-f]{64}$/
+const MAX_CONTAINERS = 5e5
+const MAX_PARSED_DEPTH = 1e3
 const SIGNATURE_BASE64 = /^[A-Za-z0-9+/]{86}==$/
-const LONE_SURROGATE = /\p{Cs}/u
-const SPKI_ED25519 = Buffer.from('302a300506032b6570032100', 'hex')
-
+const HEX_HASH$2 = /^[0-9a-f]{64}$/
+const utf8 = new TextDecoder('utf-8', {
+  fatal: true,
+  ignoreBOM: true,
+})
+/** The text of bytes in UTF-8. @throws TypeError */
+const decodeText = (bytes) => utf8.decode(bytes)
 /**
- * Something could not be checked, so the exit code is 2; `word` is its fixed word, `help` lines that follow
- * it.
+ * Parses JSON. A key that stands twice in an object is refused, since another reader might take the other
+ * one.
+ *
+ * @param source bytes are UTF-8
+ * @throws SyntaxError or TypeError for what is no such JSON, RangeError for what is nested too deep or has too
+ *   many parts
  */
-class Unchecked extends Error {
-  constructor(word, message, help = '') {
-    super(message)
-    this.word = word
-    this.help = help
-  }
-}
-
-/** Something does not hold; `reason` is its fixed word. */
-class Refused extends Error {
-  constructor(reason, message) {
-    super(message)
-    this.reason = reason
-  }
-}
-
-// ——— JSON as it is read: UTF-8, no key twice in an object, nested to a bound
-
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-
-/** Parses JSON in UTF-8. Throws SyntaxError, TypeError or RangeError. */
-function parseJson(bytes) {
-  return parseJsonText(utf8.decode(bytes))
-}
-
-/**
- * Parses JSON; throws SyntaxError for a key that stands twice in an object, RangeError for too deep nesting.
- */
-function parseJsonText(text) {
-  // Before it is parsed, which would cost fifty times its size.
+function parseJson(source) {
+  const text = typeof source === 'string' ? source : decodeText(source)
   const { members, depth, containers } = measureJson(text)
   if (depth > MAX_PARSED_DEPTH) throw new RangeError(`it is nested deeper than ${MAX_PARSED_DEPTH} levels`)
   if (containers > MAX_CONTAINERS)
     throw new RangeError(`it has more than ${MAX_CONTAINERS} lists and objects`)
   const value = JSON.parse(text)
-  // JSON.parse keeps the last of two equal keys, and another reader the first: then there are more colons
-  // than keys.
   if (members !== countMembers(value)) throw new SyntaxError('it has a key twice in one object')
   return value
 }
-
 /** Counts what stands outside strings of a text that is to be JSON: colons, lists and objects, their nesting. */
 function measureJson(text) {
   let members = 0
@@ -133,17 +409,20 @@ function measureJson(text) {
   let level = 0
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
-    if (code === 0x22) {
-      while (++at < text.length && text.charCodeAt(at) !== 0x22) if (text.charCodeAt(at) === 0x5c) at++
-    } else if (code === 0x3a) members++
-    else if (code === 0x5b || code === 0x7b) {
+    if (code === 34) {
+      while (++at < text.length && text.charCodeAt(at) !== 34) if (text.charCodeAt(at) === 92) at++
+    } else if (code === 58) members++
+    else if (code === 91 || code === 123) {
       containers++
       depth = Math.max(depth, ++level)
-    } else if (code === 0x5d || code === 0x7d) level--
+    } else if (code === 93 || code === 125) level--
   }
-  return { members, depth, containers }
+  return {
+    members,
+    depth,
+    containers,
+  }
 }
-
 /** How many members all objects in a value have together. */
 function countMembers(value) {
   if (typeof value !== 'object' || value === null) return 0
@@ -152,255 +431,18 @@ function countMembers(value) {
   for (const part of parts) count += countMembers(part)
   return count
 }
-
-// ——— canonical JSON, hashes, signatures
-
-/** The canonical JSON of a value (RFC 8785). Throws Refused `no_canonical_form` if it has none. */
-function canonicalJson(value, depth = 0) {
-  if (typeof value === 'string') {
-    if (LONE_SURROGATE.test(value))
-      throw new Refused('no_canonical_form', 'a lone surrogate has no UTF-8 form')
-    return JSON.stringify(value)
-  }
-  if (typeof value === 'number') {
-    if (!Number.isFinite(value)) throw new Refused('no_canonical_form', 'a number is too large')
-    return JSON.stringify(value)
-  }
-  if (value === null || typeof value === 'boolean') return String(value)
-  if (depth === MAX_JSON_DEPTH)
-    throw new Refused('no_canonical_form', `nested deeper than ${MAX_JSON_DEPTH} levels`)
-  if (Array.isArray(value)) return '[' + value.map((item) => canonicalJson(item, depth + 1)).join(',') + ']'
-  const members = Object.keys(value).sort() // by UTF-16 code units
-  return (
-    '{' +
-    members
-      .map((key) => canonicalJson(key, depth + 1) + ':' + canonicalJson(value[key], depth + 1))
-      .join(',') +
-    '}'
-  )
-}
-
-const sha256Hex = (data) =>
-  crypto.hash ? crypto.hash('sha256', data, 'hex') : crypto.createHash('sha256').update(data).digest('hex')
-const leafHash = (entry) => sha256Hex('\0' + canonicalJson(entry))
-const nodeHash = (left, right) => sha256Hex(Buffer.from(left + right, 'hex'))
-
-/**
- * A Merkle tree whose leaves are added one by one. It keeps the roots of complete subtrees alone, one for
- * each bit of the count. `root()` needs at least one leaf.
- */
-class GrowingTree {
-  count
-  /** Roots of the complete subtrees, the largest first. */
-  frontier
-  #join
-
-  constructor(join = nodeHash, count = 0, frontier = []) {
-    this.#join = join
-    this.count = count
-    this.frontier = [...frontier]
-  }
-
-  add(leaf) {
-    let node = leaf
-    for (let rest = this.count; rest % 2 === 1; rest = Math.floor(rest / 2))
-      node = this.#join(this.frontier.pop(), node)
-    this.frontier.push(node)
-    this.count++
-  }
-
-  root() {
-    return this.frontier.reduceRight((right, left) => this.#join(left, right))
-  }
-}
-
-/** The hash of a node in the log over all entries and in the tree of keys (RFC 6962 section 2.1), as hex. */
-const logNodeHash = (left, right) => sha256Hex(Buffer.from(`01${left}${right}`, 'hex'))
-const EMPTY_LOG_ROOT = sha256Hex('')
-const EMPTY_KEY_ROOT = '0'.repeat(64)
-
-const logHeadOf = (tree) => ({ size: tree.count, root: tree.count === 0 ? EMPTY_LOG_ROOT : tree.root() })
-
-/**
- * The keys of all agents under one root: a prefix tree over SHA-256 of the agent's id, the highest bit first.
- * A part with one leaf is that leaf, one without any is 32 zero bytes. In form 1 a revocation (a change of a
- * key to null) does nothing; in form 2 the key is gone from the leaf.
- */
-class KeyTree {
-  count = 0
-  #root = null
-  #form
-
-  constructor(form) {
-    this.#form = form
-  }
-
-  /** Does what an entry says that changes a key. @returns whether it changes anything */
-  apply({ id, kind, data }) {
-    const field = KEY_FIELDS[kind]
-    const { agent_id: agentId, [field]: key } = data
-    if (typeof agentId !== 'string') return false
-    const { [field]: before, ...rest } = this.get(agentId) ?? { agent_id: agentId, version: 0 }
-    const isRevoked = this.#form === 2 && key === null && before !== undefined
-    if (!isRevoked && !isHexHash(key)) return false
-    const keys = isRevoked ? rest : { ...rest, [field]: key }
-    this.set({ ...keys, version: rest.version + 1, entry_id: id })
-    return true
-  }
-
-  /** What a closing entry states of it, besides its form. */
-  state() {
-    return { root: this.root(), count: this.count }
-  }
-
-  /** The keys that were set for an agent last, or undefined. */
-  get(agentId) {
-    const place = sha256Hex(agentId)
-    let part = this.#root
-    for (let depth = 0; part !== null && part.place === undefined; depth++)
-      part = part.sides[bitAt(place, depth)]
-    return part?.place === place ? part.keys : undefined
-  }
-
-  set(keys) {
-    if (this.get(keys.agent_id) === undefined) this.count++
-    const leaf = { place: sha256Hex(keys.agent_id), keys, hash: sha256Hex('\0' + canonicalJson(keys)) }
-    this.#root = insertKey(this.#root, leaf, 0)
-  }
-
-  root() {
-    return hashOfPart(this.#root)
-  }
-}
-
-/** Bit number `depth` of a place, the highest first. @param place 64 hex characters */
-const bitAt = (place, depth) => (parseInt(place[depth >> 2], 16) >> (3 - (depth & 3))) & 1
-
-/** Puts a leaf into the part of the tree that begins at `depth`. @returns the part that takes its place */
-function insertKey(part, leaf, depth) {
-  if (part === null || part.place === leaf.place) return leaf
-  const inner = part.place === undefined ? part : { sides: [null, null], hash: null }
-  if (inner !== part) inner.sides[bitAt(part.place, depth)] = part
-  const side = bitAt(leaf.place, depth)
-  inner.sides[side] = insertKey(inner.sides[side], leaf, depth + 1)
-  inner.hash = null // made when it is asked for
-  return inner
-}
-
-function hashOfPart(part) {
-  if (part === null) return EMPTY_KEY_ROOT
-  part.hash ??= logNodeHash(...part.sides.map(hashOfPart))
-  return part.hash
-}
-
-/**
- * Throws unless `leaf` is number `index` of `count` under `root`: RFC 6962 gives each position one shape of
- * path only.
- */
-function checkInclusion({ leaf, path, root, index, count }) {
-  const malformed = (sentence) => new Refused('malformed_proof', sentence)
-  if (!isHexHash(leaf)) throw malformed('leaf is not 64 lower-case hex characters')
-  if (!isHexHash(root)) throw malformed('root is not 64 lower-case hex characters')
-  if (!isWhole(count) || count < 1 || !isWhole(index) || index >= count)
-    throw malformed(`there is no index ${show(index)} among ${show(count)}`)
-  const isStep = (step) =>
-    isObject(step) && isHexHash(step.hash) && (step.side === 'left' || step.side === 'right')
-  if (!Array.isArray(path) || !path.every(isStep)) throw malformed('path is not a list of {hash, side}')
-  const sides = []
-  for (
-    let position = index, width = count;
-    width > 1;
-    position = Math.floor(position / 2), width = Math.ceil(width / 2)
-  ) {
-    if (position % 2 === 1) sides.push('left')
-    else if (position + 1 < width) sides.push('right')
-  }
-  if (path.length !== sides.length)
-    throw new Refused(
-      'path_shape',
-      `index ${index} of ${count} takes ${sides.length} steps, the path has ${path.length}`,
-    )
-  const wrong = sides.findIndex((side, step) => path[step].side !== side)
-  if (wrong !== -1)
-    throw new Refused(
-      'wrong_side',
-      `index ${index} of ${count} has its sibling on the ${sides[wrong]} at step ${wrong}`,
-    )
-  const reached = path.reduce(
-    (node, { hash, side }) => (side === 'left' ? nodeHash(hash, node) : nodeHash(node, hash)),
-    leaf,
-  )
-  if (reached !== root) throw new Refused('wrong_root', `the path leads to ${reached}, not to ${root}`)
-}
-
-/** The text that a seal's signature covers. Throws Refused `malformed_seal` if a field has the wrong form. */
-function sealPayload(seal) {
-  if (!isObject(seal)) throw new Refused('malformed_seal', 'a seal is not an object')
-  const wrong = ['seq', 'at', 'count', 'from_id', 'to_id'].filter((field) => !isWhole(seal[field]))
-  if (!isHexHash(seal.root)) wrong.push('root')
-  if (seal.prev_root !== null && !isHexHash(seal.prev_root)) wrong.push('prev_root')
-  if (seal.signed === true) {
-    if (!isSignature(seal.signature)) wrong.push('signature')
-    if (!isHexHash(seal.pubkey)) wrong.push('pubkey')
-    if (seal.algo !== 'ed25519') wrong.push('algo')
-    if (!isWhole(seal.signed_at)) wrong.push('signed_at')
-  } else if (seal.signed !== false || (seal.signature ?? null) !== null) wrong.push('signed')
-  if (wrong.length > 0)
-    throw new Refused('malformed_seal', `missing or of the wrong form: ${wrong.join(', ')}`)
-  const { at, count, from_id, prev_root, root, seq, to_id } = seal
-  return canonicalJson({ at, count, from_id, prev_root, root, seq, to_id })
-}
-
-const FIELD_PRIME = 2n ** 255n - 19n
-const ORDER_8_Y = 0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd83d3d706a17c7n
-
-/**
- * Whether a key is one of the eight points of small order, in any encoding: anyone can make a "signature" for
- * it.
- */
-function isWeakKey(pubkey) {
-  const bytes = Buffer.from(pubkey, 'hex').reverse()
-  bytes[0] &= 0x7f // the sign of x
-  const y = BigInt('0x' + bytes.toString('hex')) % FIELD_PRIME
-  return [0n, 1n, FIELD_PRIME - 1n, ORDER_8_Y, FIELD_PRIME - ORDER_8_Y].includes(y)
-}
-
-const MAX_KEY_OBJECTS = 1_000
-const keyObjects = new Map()
-
-/** Whether an Ed25519 signature (base64) is the key's (hex) over the text. */
-function isSignedBy(pubkey, payload, signature) {
-  if (!keyObjects.has(pubkey)) {
-    if (keyObjects.size === MAX_KEY_OBJECTS) keyObjects.clear()
-    keyObjects.set(
-      pubkey,
-      crypto.createPublicKey({
-        key: Buffer.concat([SPKI_ED25519, Buffer.from(pubkey, 'hex')]),
-        format: 'der',
-        type: 'spki',
-      }),
-    )
-  }
-  return crypto.verify(
-    null,
-    Buffer.from(payload, 'utf8'),
-    keyObjects.get(pubkey),
-    Buffer.from(signature, 'base64'),
-  )
-}
-
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value)
-const isWhole = (value) => Number.isSafeInteger(value) && value >= 0
-const isHexHash = (value) => typeof value === 'string' && HEX_HASH.test(value)
-const isSignature = (value) =>
-  typeof value === 'string' &&
-  SIGNATURE_BASE64.test(value) &&
-  Buffer.from(value, 'base64').toString('base64') === value
-
-/**
- * A value as JSON for a message, at most 80 characters. JSON that was parsed may be nested deeper, or be
- * longer, than can be written again.
- */
+const isWhole = (value) => Number.isSafeInteger(value) && Number(value) >= 0
+const isHexHash$1 = (value) => typeof value === 'string' && HEX_HASH$2.test(value)
+/** The value of a member that an object has by itself; undefined if it has none. */
+const memberOf = (value, name) => (Object.hasOwn(value, name) ? value[name] : void 0)
+/** The 64 bytes of a signature in base64; undefined unless the text is their canonical form. */
+function decodeSignature(value) {
+  if (typeof value !== 'string' || !SIGNATURE_BASE64.test(value)) return void 0
+  const signature = Buffer.from(value, 'base64')
+  return signature.toString('base64') === value ? signature : void 0
+}
+/** A value as JSON for a message, at most 80 characters. */
 function show(value) {
   try {
     return JSON.stringify(value ?? null).slice(0, 80)
@@ -409,131 +451,1326 @@ function show(value) {
     return 'something unprintable'
   }
 }
+const showNumber = (value) => (isWhole(value) ? String(value) : '?')
+const nowSeconds = () => Math.floor(Date.now() / 1e3)
 
-const number = (value) => (isWhole(value) ? String(value) : '?')
-
-/**
- * Escapes everything but printable ASCII, so that nothing that a server wrote reaches a terminal as a
- * command.
- */
-function escapeText(text) {
-  return text.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+// client/verify/findings.ts
+const held = (value) => ({
+  kind: 'held',
+  value,
+})
+const refused = (reason, message) => ({
+  kind: 'refused',
+  reason,
+  message,
+})
+/** What a verdict holds. @throws Refused with its word if it holds nothing */
+function expectHeld(verdict) {
+  if (verdict.kind === 'refused') throw new Refused(verdict.reason, verdict.message)
+  return verdict.value
 }
-
-const nowSeconds = () => Math.floor(Date.now() / 1000)
-
-// ——— what both a chain and a receipt need
-
-/** The list of what does not hold, and proofs of contradictions. */
-class Findings {
+/** Something does not hold; `reason` is its fixed word. */
+var Refused = class extends Error {
+  reason
+  constructor(reason, message) {
+    super(message)
+    this.reason = reason
+  }
+}
+/** Something could not be checked; `word` is its fixed word, `help` has lines that follow it. */
+var Unchecked = class extends Error {
+  word
+  help
+  constructor(word, message, help = '') {
+    super(message)
+    this.word = word
+    this.help = help
+  }
+}
+/** With so many the check ends: it is broken. */
+const MAX_FINDINGS = 1e3
+const MAX_MESSAGE_CHARACTERS = 1e3
+/** The list of what does not hold, and the proof of a contradiction if there is one. */
+var Findings = class {
   #kept = []
-  /** How many seals are dated after now, and the latest of them: {count, at, now, where}; null if none is. */
-  future = null
-  /** Two signed sides of a contradiction, for whoever doesn't trust the finder. */
-  fork = null
-  /** The same of two signed checkpoints. */
-  logFork = null
-
+  future
+  fork
   get list() {
-    return this.future === null ? this.#kept : [...this.#kept, futureFinding(this.future)]
+    return this.future === void 0 ? this.#kept : [...this.#kept, describeFuture(this.future)]
   }
-
   get total() {
-    return this.#kept.length + (this.future === null ? 0 : 1)
+    return this.#kept.length + (this.future === void 0 ? 0 : 1)
   }
-
   get isFull() {
     return this.#kept.length >= MAX_FINDINGS
   }
-
   add(reason, where, message) {
-    if (!this.isFull) this.#kept.push({ reason, where, message })
+    if (!this.isFull)
+      this.#kept.push({
+        reason,
+        where,
+        message: message.slice(0, MAX_MESSAGE_CHARACTERS),
+      })
   }
-
-  /** Compares a seal's time with now. However many are later, it is one finding: the clock here may be wrong. */
-  addTime(where, at, now) {
-    if (at <= now + MAX_CLOCK_SKEW_SECONDS) return
-    const { count, ...latest } = this.future ?? { count: 0, at: -1 }
-    this.future = { ...(at > latest.at ? { at, now, where } : latest), count: count + 1 }
+  /** Adds what a verdict refuses. @returns the verdict */
+  take(where, verdict) {
+    if (verdict.kind === 'refused') this.add(verdict.reason, where, verdict.message)
+    return verdict
   }
-
-  /** Runs a check; if it throws Refused, adds that. @returns whether it went well */
+  /** Runs a check that throws Refused for what doesn't hold, and adds that. */
   run(where, check) {
     try {
-      check()
-      return true
+      return held(check())
     } catch (error) {
       if (!(error instanceof Refused)) throw error
-      this.add(error.reason, where, error.message)
-      return false
+      return this.take(where, refused(error.reason, error.message))
     }
   }
+  /** Compares a seal's time with now. However many are later, it is one finding: the clock here may be wrong. */
+  addTime(where, seal, now) {
+    const at = seal.signed ? Math.max(seal.at, seal.signed_at) : seal.at
+    if (at <= now + MAX_CLOCK_SKEW_SECONDS) return
+    const known = this.future ?? {
+      count: 0,
+      at: -1,
+      now,
+      where,
+    }
+    this.future = {
+      ...(at > known.at
+        ? {
+            ...known,
+            at,
+            now,
+            where,
+          }
+        : known),
+      count: known.count + 1,
+    }
+  }
+}
+function describeFuture({ count, at, now, where, serviceNow }) {
+  return {
+    reason: 'from_the_future',
+    where,
+    message: `is dated ${at}${count === 1 ? '' : `, the latest of ${count} seals that are dated after now`}; this machine's clock says ${now}: ${serviceNow === void 0 ? "it is of the future, or this machine's clock is behind" : `the service's own Date is ${serviceNow}`}`,
+  }
+}
 
-  /**
-   * Keeps two checkpoints that contradict each other, if an accepted key signed both; with the proof that
-   * shows it if their sizes differ.
-   */
-  keepLogFork(seen, shown, proof, keys) {
-    const [from, to] = seen.size <= shown.size ? [seen, shown] : [shown, seen]
-    const pubkey = [...keys.accepted].find((key) =>
-      [from, to].every((side) => side.note !== undefined && isNoteBy(side.note, key)),
+// shared/crypto/seal-payload.ts
+const HEX_HASH$1 = /^[0-9a-f]{64}$/
+const WHOLE_FIELDS = ['seq', 'at', 'count', 'from_id', 'to_id']
+/**
+ * Writes the text that is signed: canonical JSON of exactly `at, count, from_id, prev_root, root, seq,
+ * to_id`, to be encoded as UTF-8. A verifier always rebuilds it from the fields.
+ *
+ * @throws TypeError naming the field that is missing or has the wrong form
+ */
+function sealPayload(seal) {
+  for (const field of WHOLE_FIELDS)
+    if (!Number.isSafeInteger(seal[field]) || seal[field] < 0)
+      throw new TypeError(`"${field}" expected a whole number from 0, got ${JSON.stringify(seal[field])}`)
+  if (!isHexHash(seal.root))
+    throw new TypeError(`"root" expected 64 lower-case hex characters, got ${JSON.stringify(seal.root)}`)
+  if (seal.prev_root !== null && !isHexHash(seal.prev_root))
+    throw new TypeError(
+      `"prev_root" expected 64 lower-case hex characters or null, got ${JSON.stringify(seal.prev_root)}`,
     )
-    if (pubkey === undefined || this.logFork !== null) return
-    const found = {
-      pubkey,
-      notes: [from.note, to.note],
-      ...(from.size === to.size ? {} : { consistency: proof ?? {} }),
+  const { at, count, from_id, prev_root, root, seq, to_id } = seal
+  return canonicalJson({
+    at,
+    count,
+    from_id,
+    prev_root,
+    root,
+    seq,
+    to_id,
+  })
+}
+const FIELD_PRIME = 2n ** 255n - 19n
+/** y of two points of order 8; the other two have its negative. */
+const ORDER_8_Y = 55188659117513257062467267217118295137698188065244968500265048376614075373511n
+const SMALL_ORDER_Y = /* @__PURE__ */ new Set([0n, 1n, FIELD_PRIME - 1n, ORDER_8_Y, FIELD_PRIME - ORDER_8_Y])
+/** Whether a key is a point of small order, in any encoding: anyone can make signatures for such a key. */
+function isSmallOrderKey(pubkey) {
+  const bigEndian = Buffer.from(pubkey).reverse()
+  bigEndian[0] = bigEndian[0] & 127
+  return SMALL_ORDER_Y.has(BigInt('0x' + bigEndian.toString('hex')) % FIELD_PRIME)
+}
+function isHexHash(value) {
+  return typeof value === 'string' && HEX_HASH$1.test(value)
+}
+
+// client/verify/signature.ts
+/** What stands before the 32 bytes of an Ed25519 key in DER (RFC 8410 section 4). */
+const SPKI_ED25519 = Buffer.from('302a300506032b6570032100', 'hex')
+const MAX_KEY_OBJECTS = 1e3
+const keyObjects = /* @__PURE__ */ new Map()
+/**
+ * Whether 64 bytes are the signature of a message by a 32-byte Ed25519 key. A key of small order signs
+ * nothing: anyone can make a "signature" for it.
+ *
+ * The runtime's own check, which a file with ten thousand signatures needs: it is twenty times as fast as
+ * ed25519Verify(). What that one accepts, this one accepts.
+ */
+function isSignedBy(signature, message, publicKey) {
+  if (isSmallOrderKey(publicKey)) return false
+  const hex = Buffer.from(publicKey).toString('hex')
+  let key = keyObjects.get(hex)
+  if (key === void 0) {
+    if (keyObjects.size === MAX_KEY_OBJECTS) keyObjects.clear()
+    const der = Buffer.concat([SPKI_ED25519, publicKey])
+    key = createPublicKey({
+      key: der,
+      format: 'der',
+      type: 'spki',
+    })
+    keyObjects.set(hex, key)
+  }
+  return verify(null, message, key, signature)
+}
+/** Whether anyone can sign for a key. @param pubkey 64 hex characters */
+const isWeakKey = (pubkey) => isSmallOrderKey(Buffer.from(pubkey, 'hex'))
+
+// client/verify/entries.ts
+/** Reads an entry. @throws Refused `malformed_entry` */
+function readEntry(value) {
+  if (!(
+    isObject(value) &&
+    isWhole(value['id']) &&
+    isWhole(value['at']) &&
+    typeof value['kind'] === 'string' &&
+    isObject(value['data'])
+  ))
+    throw new Refused('malformed_entry', 'an entry is not {id, at, kind, data}')
+  return value
+}
+/** What `make` makes of a value in canonical JSON. @throws Refused with this word if it has none */
+function inCanonicalForm(reason, make) {
+  try {
+    return make()
+  } catch (error) {
+    throw error instanceof TypeError ? new Refused(reason, error.message) : error
+  }
+}
+/** An entry's leaf, 64 hex characters. @throws Refused `malformed_entry` */
+const leafOf = (entry) => inCanonicalForm('malformed_entry', () => leafHash(entry))
+/** @throws Refused unless `leaf` is the entry's */
+function checkLeaf(entry, leaf) {
+  const own = leafOf(entry)
+  if (leaf !== own) throw new Refused('wrong_leaf', `the entry's leaf is ${own}, not ${show(leaf)}`)
+}
+/** The opening that the signature of an entry of this kind comes with. */
+const SIGNED_OPENINGS = {
+  post: 'content_hash',
+  claim: 'content_hash',
+  verdict: 'evidence_hash',
+}
+/** The field of `data` that has the key, by the kind of entry that changes one. */
+const KEY_FIELDS = {
+  dm_key_change: 'dm_key',
+  author_key_change: 'author_key',
+}
+const keyFieldOf = (kind) =>
+  kind === 'dm_key_change' || kind === 'author_key_change' ? KEY_FIELDS[kind] : void 0
+/**
+ * Checks an author's signature over what an entry says.
+ *
+ * @param author as the entry or an opening has it
+ * @param opened the content that the entry has a commitment to
+ * @throws Refused `wrong_author`
+ */
+function checkAuthor({ id, kind, data }, author, opened) {
+  const wrong = (sentence) => new Refused('wrong_author', sentence)
+  const { author_key: key, seen, signature } = isObject(author) ? author : {}
+  const bytes = decodeSignature(signature)
+  const { size, root } = isObject(seen) ? seen : {}
+  if (!isHexHash$1(key) || bytes === void 0 || !isWhole(size) || !isHexHash$1(root))
+    throw wrong('its author is not {author_key, seen: {size, root}, signature}')
+  if (typeof data['agent_id'] !== 'string') throw wrong('the entry names no agent')
+  const names = SIGNED_FIELDS[kind]
+  const fields = Object.fromEntries(
+    names.map((name) => [name, memberOf(Object.hasOwn(opened, name) ? opened : data, name)]),
+  )
+  const statement = statementOf(data['agent_id'], kind, fields, {
+    size,
+    root,
+  })
+  const text = inCanonicalForm('wrong_author', () => authorText(statement))
+  if (isWeakKey(key)) throw wrong(`anyone can sign for the key ${key}`)
+  if (!isSignedBy(bytes, text, Buffer.from(key, 'hex')))
+    throw wrong(`the signature is not that of ${key} over what the entry says`)
+  return {
+    entry_id: id,
+    author_key: key,
+    signature: String(signature),
+  }
+}
+/** Whether an entry changes a key and carries the whole signature of the author key that stood before it. */
+const isSignedChange = ({ kind, data }) => keyFieldOf(kind) !== void 0 && Object.hasOwn(data, 'author')
+/** Checks the signature of a change of a key. @throws Refused `wrong_author` */
+function checkKeyChange(entry) {
+  const { entry_id, author_key } = checkAuthor(entry, entry.data['author'], {})
+  return {
+    entry_id,
+    author_key,
+  }
+}
+/**
+ * Checks the author's signature that comes with an opening.
+ *
+ * @returns none if the entry states no author, or carries its signature elsewhere
+ * @throws Refused `wrong_author`
+ */
+function checkOpenedAuthor(opening, entry) {
+  const { kind, data } = entry
+  if (memberOf(SIGNED_OPENINGS, kind) !== opening['field']) return []
+  const wrong = (sentence) => new Refused('wrong_author', sentence)
+  const [states, shows] = [Object.hasOwn(data, 'author'), Object.hasOwn(opening, 'author')]
+  if (!states && !shows) return []
+  if (!shows) throw wrong('the entry carries a signature, and none is shown')
+  if (!states) throw wrong('the entry carries no signature')
+  const { content } = opening
+  const shown = checkAuthor(entry, opening['author'], isObject(content) ? content : {})
+  const stated = data['author']
+  if (
+    !isObject(stated) ||
+    stated['author_key'] !== shown.author_key ||
+    stated['signature_hash'] !== signatureHash(shown.signature)
+  )
+    throw wrong('the entry carries another signature')
+  return [
+    {
+      entry_id: entry.id,
+      author_key: shown.author_key,
+    },
+  ]
+}
+/** @param kinds by fields, the first of which that is there has the record's id: the kinds that may stand under it */
+const row = (madeBy, kinds) => ({
+  ...(madeBy === void 0 ? {} : { madeBy }),
+  fields: new Map(
+    Object.entries(kinds).flatMap(([fields, names]) =>
+      names.split(' ').map((kind) => [kind, fields.split(' ')]),
+    ),
+  ),
+})
+/**
+ * By the prefix of a record's id. The ids of other records may stand in the same data, so that one that stands
+ * anywhere says little: a credit for a claim names the agent too, and is the claim's.
+ */
+const RECORDS = /* @__PURE__ */ new Map([
+  [
+    'agt',
+    row('registration', {
+      agent_id:
+        'registration token_rotation dm_key_change author_key_change witness_key ban unban hide unhide',
+      'claim_id payment_id invoice_id order_id agent_id': 'pass_credit',
+    }),
+  ],
+  ['pst', row('post', { post_id: 'post hide unhide' })],
+  ['clm', row('claim', { claim_id: 'claim proposal_accepted pass_credit hide unhide' })],
+  ['vrd', row('verdict', { verdict_id: 'verdict' })],
+  ['ann', row('announcement', { announcement_id: 'announcement' })],
+  ['ofr', row('offer', { offer_id: 'offer offer_closed hide unhide' })],
+  ['mkt', row('order', { order_id: 'order fee payment dispute dispute_outcome' })],
+  ['wrk', row('pass_credit', { order_id: 'pass_credit' })],
+  ['inv', row('pass_credit', { 'payment_id invoice_id': 'pass_credit' })],
+  [
+    'pay',
+    row('payment', {
+      'step payment_id': 'payment',
+      payment_id: 'pass_credit',
+    }),
+  ],
+  ['out', row('payout', { payout_id: 'payout' })],
+  ['opr', row('operator_act', { act_id: 'operator_act' })],
+  ['rcn', row('reconcile', { reconciliation_id: 'reconcile' })],
+  ['seal', row(void 0, { seal: 'solvency seal_adoption' })],
+])
+const rowOf = (recordId) => RECORDS.get(recordId.split('_', 1)[0] ?? '')
+const KNOWN_KINDS = new Set([...RECORDS.values()].flatMap(({ fields }) => [...fields.keys()]))
+/**
+ * Whether an entry belongs to the record of this id. A kind that is in no row of the table is newer than it:
+ * then the id must be some string in the data.
+ */
+function isOfRecord({ kind, data }, recordId) {
+  const fields = rowOf(recordId)?.fields.get(kind)
+  if (fields === void 0) return !KNOWN_KINDS.has(kind) && names(data, recordId)
+  const field = fields.find((name) => Object.hasOwn(data, name))
+  return field !== void 0 && data[field] === recordId
+}
+/**
+ * Checks that the entry that makes the record is among these: a record that was never made must not be proven
+ * by what others say of it.
+ *
+ * @throws Refused `wrong_record`
+ */
+function checkMaking(recordId, entries) {
+  const madeBy = rowOf(recordId)?.madeBy
+  if (madeBy !== void 0 && ![...entries].some(({ kind }) => kind === madeBy))
+    throw new Refused(
+      'wrong_record',
+      `has no entry of kind ${madeBy}, without which there is no ${show(recordId)}`,
+    )
+}
+/** Whether some string in `value` is `recordId`. */
+function names(value, recordId) {
+  const open = [value]
+  while (open.length > 0) {
+    const next = open.pop()
+    if (next === recordId) return true
+    if (typeof next === 'object' && next !== null) for (const part of Object.values(next)) open.push(part)
+  }
+  return false
+}
+/** The data of an entry as one line of at most 300 characters. */
+const showData = ({ data }) => inCanonicalForm('malformed_entry', () => canonicalJson(data)).slice(0, 300)
+
+// shared/crypto/key-tree.ts
+/** The root of a tree without keys. */
+const EMPTY_KEY_ROOT = Buffer.alloc(HASH_BYTES)
+const ID_BITS = 8 * HASH_BYTES
+const sha256 = (bytes) => Buffer.from(hash('sha256', bytes, 'binary'), 'latin1')
+/**
+ * Computes the hash of an agent's leaf, 32 bytes.
+ *
+ * @throws TypeError for fields that have no canonical JSON
+ */
+function keyLeafHash({ agent_id, dm_key, author_key, version, entry_id }) {
+  const keys = {
+    ...(dm_key === void 0 ? {} : { dm_key }),
+    ...(author_key === void 0 ? {} : { author_key }),
+  }
+  return sha256(
+    '\0' +
+      canonicalJson({
+        agent_id,
+        ...keys,
+        version,
+        entry_id,
+      }),
+  )
+}
+/** An agent's place in the tree: the bits of this hash, the highest first, lead down to it from the root. */
+const placeOf = (agentId) => sha256(agentId)
+/** Bit number `depth` of a place, the highest first. */
+const bitAt = (place, depth) => (place[depth >> 3] >> (7 - (depth & 7))) & 1
+/** The hash of a node with two or more leaves below it. */
+const node = (left, right) => sha256(Buffer.concat([Buffer.of(1), left, right]))
+const hashOf = (part) => part?.hash ?? EMPTY_KEY_ROOT
+/** The part that has these two below it. */
+const join = (left, right) => ({
+  left,
+  right,
+  hash: node(hashOf(left), hashOf(right)),
+})
+/** An empty tree. */
+const createKeyTree = () => keyTreeOf(void 0, 0, 1)
+/** The tree with this root. @param count how many agents are in it */
+function keyTreeOf(root, count, form) {
+  /** Walks down to an agent's place: what is there, and the siblings on the way, lowest first. */
+  function find(agentId) {
+    const place = placeOf(agentId)
+    const path = []
+    let part = root
+    for (let depth = 0; part !== void 0 && 'left' in part; depth++) {
+      const isRight = bitAt(place, depth) === 1
+      path.unshift(isRight ? part.left : part.right)
+      part = isRight ? part.right : part.left
     }
-    if (isContradiction(from, to, found.consistency)) this.logFork = found
+    return {
+      part,
+      path,
+    }
   }
-
-  /** Keeps two different seals of one number, if an accepted key signed both. */
-  keepFork(seen, shown, keys) {
-    const isProof = (seal) =>
-      seal.signed &&
-      keys.accepted.has(seal.pubkey) &&
-      !isWeakKey(seal.pubkey) &&
-      isSignedBy(seal.pubkey, sealPayload(seal), seal.signature)
-    if (this.fork === null && isProof(seen) && isProof(shown))
-      this.fork = [signedSide(seen), signedSide(shown)]
+  const keysOf = (part) => (part !== void 0 && 'keys' in part ? part.keys : void 0)
+  const get = (agentId) => {
+    const keys = keysOf(find(agentId).part)
+    return keys?.agent_id === agentId ? keys : void 0
+  }
+  return {
+    root: hashOf(root),
+    count,
+    form,
+    get,
+    with: (keys, formAfter = form) =>
+      keyTreeOf(
+        insert(
+          root,
+          {
+            place: placeOf(keys.agent_id),
+            keys,
+            hash: keyLeafHash(keys),
+          },
+          0,
+        ),
+        get(keys.agent_id) === void 0 ? count + 1 : count,
+        formAfter,
+      ),
+    prove: (agentId) => {
+      const { part, path } = find(agentId)
+      return {
+        found: keysOf(part) ?? null,
+        path: path.map((sibling) => hashOf(sibling).toString('hex')),
+      }
+    },
   }
 }
-
-/** The one finding for all seals that are dated after now. @param date what the service's own clock says, if it disagrees */
-function futureFinding({ count, at, now, where, date }) {
-  const many = count === 1 ? '' : `, the latest of ${count} seals that are dated after now`
-  const doubt =
-    date === undefined
-      ? "it is of the future, or this machine's clock is behind"
-      : `the service's own Date is ${date}`
-  const message = `is dated ${at}${many}; this machine's clock says ${now}: ${doubt}`
-  return { reason: 'from_the_future', where, message }
+/**
+ * Returns `part` with a leaf added, or in place of the leaf of the same agent; `part` itself stays as it was.
+ *
+ * @param depth how many bits lead from the root to `part`
+ */
+function insert(part, leaf, depth) {
+  if (part === void 0) return leaf
+  if ('left' in part)
+    return bitAt(leaf.place, depth) === 0
+      ? join(insert(part.left, leaf, depth + 1), part.right)
+      : join(part.left, insert(part.right, leaf, depth + 1))
+  if (part.place.equals(leaf.place)) return leaf
+  const bit = bitAt(leaf.place, depth)
+  if (bit === bitAt(part.place, depth)) {
+    const below = insert(part, leaf, depth + 1)
+    return bit === 0 ? join(below, void 0) : join(void 0, below)
+  }
+  return bit === 0 ? join(leaf, part) : join(part, leaf)
 }
 
-/** The fields of a seal that prove who signed what. */
-function signedSide({ seq, at, count, from_id, to_id, root, prev_root, signature, pubkey }) {
-  return { seq, at, count, from_id, to_id, root, prev_root, signature, pubkey }
+// shared/crypto/note.ts
+/** The type byte of a key: `signer` writes the note, `cosigner` adds a timestamped signature. */
+const NOTE_KEY = {
+  signer: 1,
+  cosigner: 4,
+}
+/** Limits of a note: signature lines, and characters in all. */
+const MAX_SIGNATURES = 64
+const MAX_NOTE_CHARACTERS = 65536
+const KEY_ID_BYTES = 4
+const TIME_BYTES = 8
+const NAME = /^[^\s\p{Cc}\p{Zs}+]{1,255}$/u
+const DECIMAL = /^(?:0|[1-9]\d{0,15})$/
+/**
+ * Whether a text can be the name of a key, and so the origin of a log: no spaces, no plus, no control
+ * characters.
+ */
+const isNoteName = (name) => NAME.test(name) && name.isWellFormed()
+/**
+ * Computes the key id of C2SP signed-note.
+ *
+ * @returns 8 lower-case hex characters
+ * @throws TypeError for a name or key of another form
+ */
+function noteKeyId({ name, type, publicKey }) {
+  if (!isNoteName(name))
+    throw new TypeError(`"name" expected no spaces and no plus, got ${JSON.stringify(name)}`)
+  if (publicKey.length !== PUBLIC_KEY_BYTES)
+    throw new TypeError(`"publicKey" expected ${PUBLIC_KEY_BYTES} bytes, got ${publicKey.length}`)
+  const bytes = Buffer.concat([Buffer.from(`${name}\n`, 'utf8'), Buffer.of(type), publicKey])
+  return hash('sha256', bytes, 'hex').slice(0, 8)
+}
+/** Writes a verifier key (C2SP signed-note). @throws TypeError as noteKeyId() does */
+function formatVkey(key) {
+  return `${key.name}+${noteKeyId(key)}+${Buffer.concat([Buffer.of(key.type), key.publicKey]).toString('base64')}`
+}
+/**
+ * Parses a vkey.
+ *
+ * @throws TypeError for anything but one of an Ed25519 key, exactly as formatVkey() writes it
+ */
+function parseVkey(vkey) {
+  const wrong = /* @__PURE__ */ new TypeError(
+    '"vkey" expected <name>+<key id>+<base64 of type and Ed25519 key>',
+  )
+  const [name = '', , ...rest] = typeof vkey === 'string' ? vkey.split('+') : []
+  const bytes = fromBase64(rest.join('+'))
+  const type = Object.values(NOTE_KEY).find((value) => value === bytes?.[0])
+  if (bytes?.length !== 1 + PUBLIC_KEY_BYTES || type === void 0 || !isNoteName(name)) throw wrong
+  const key = {
+    name,
+    type,
+    publicKey: new Uint8Array(bytes.subarray(1)),
+  }
+  if (formatVkey(key) !== vkey) throw wrong
+  return key
+}
+/**
+ * Parses a vkey of a type that isn't known here, whatever the length of its key.
+ *
+ * @returns undefined if it isn't one
+ */
+function parseUnknownVkey(vkey) {
+  const [name = '', id, ...rest] = vkey.split('+')
+  const bytes = fromBase64(rest.join('+'))
+  const isKnown = Object.values(NOTE_KEY).some((type) => type === bytes?.[0])
+  if (bytes === void 0 || bytes.length < 2 || isKnown || !isNoteName(name)) return void 0
+  if (hash('sha256', Buffer.concat([Buffer.from(`${name}\n`, 'utf8'), bytes]), 'hex').slice(0, 8) !== id)
+    return void 0
+  return {
+    name,
+    type: 'unknown',
+    publicKey: new Uint8Array(bytes.subarray(1)),
+  }
+}
+/** The bytes that a cosignature covers (C2SP tlog-cosignature). @param at Unix seconds */
+function cosignedBytes(text, at) {
+  assertText(text)
+  return Buffer.from(`cosignature/v1\ntime ${at}\n${text}`, 'utf8')
+}
+/**
+ * The same for whoever looks for lines of known keys alone: a line that is no signature is passed over, as
+ * one of an unknown key is.
+ *
+ * @throws TypeError for anything that is not a signed note
+ */
+function parseNoteOfAnyLines(note) {
+  const { text, lines } = splitNote(note)
+  const signatures = []
+  for (const line of lines)
+    try {
+      signatures.push(parseSignatureLine(line))
+    } catch {}
+  return {
+    text,
+    signatures,
+  }
+}
+/** @throws TypeError for anything that is not a signed note */
+function splitNote(note) {
+  if (typeof note !== 'string' || note.length > MAX_NOTE_CHARACTERS)
+    throw new TypeError('"note" expected a signed note')
+  const end = note.lastIndexOf('\n\n')
+  if (end < 0 || !note.endsWith('\n') || !note.isWellFormed())
+    throw new TypeError('"note" expected a text, an empty line and signature lines')
+  const text = note.slice(0, end + 1)
+  assertText(text)
+  const lines = note.slice(end + 2, -1).split('\n')
+  if (lines.length > MAX_SIGNATURES)
+    throw new TypeError(`"note" expected at most ${MAX_SIGNATURES} signature lines`)
+  return {
+    text,
+    lines,
+  }
+}
+/**
+ * Takes a signature line apart; verifies nothing.
+ *
+ * @param line without its line feed
+ * @throws TypeError for anything but a signature line
+ */
+function parseSignatureLine(line) {
+  const [dash, name = '', encoded = '', ...rest] = typeof line === 'string' ? line.split(' ') : []
+  const bytes = fromBase64(encoded)
+  if (
+    dash !== '—' ||
+    rest.length > 0 ||
+    !isNoteName(name) ||
+    bytes === void 0 ||
+    bytes.length <= KEY_ID_BYTES
+  )
+    throw new TypeError('"line" expected — <name> <base64 of key id and signature>')
+  return {
+    name,
+    keyId: bytes.toString('hex', 0, KEY_ID_BYTES),
+    signature: new Uint8Array(bytes.subarray(KEY_ID_BYTES)),
+    line,
+  }
+}
+/** Whether a line claims to be by a key: it has the key's name and id. */
+const isLineOf = ({ name, keyId }, key) => name === key.name && keyId === noteKeyId(key)
+/** As verifyNote(), with the caller's own check of a signature. */
+function verifyNoteBy(verify, note, key) {
+  const lines = note.signatures.filter((signature) => isLineOf(signature, key))
+  const isGood = ({ signature }) =>
+    key.type === NOTE_KEY.signer &&
+    signature.length === SIGNATURE_BYTES &&
+    verify(signature, Buffer.from(note.text, 'utf8'), key.publicKey)
+  return lines.length > 0 && lines.every(isGood)
+}
+/** As verifyCosignature(), with the caller's own check of a signature. */
+function verifyCosignatureBy(verify, text, line, key) {
+  if (
+    key.type !== NOTE_KEY.cosigner ||
+    !isLineOf(line, key) ||
+    line.signature.length !== TIME_BYTES + SIGNATURE_BYTES
+  )
+    return void 0
+  const at = Number(Buffer.from(line.signature.subarray(0, TIME_BYTES)).readBigUInt64BE())
+  if (!Number.isSafeInteger(at)) return void 0
+  return verify(line.signature.subarray(TIME_BYTES), cosignedBytes(text, at), key.publicKey) ? at : void 0
+}
+/**
+ * Parses the text of a checkpoint.
+ *
+ * @throws TypeError for a text that is not a checkpoint; extension lines after the third are refused, since
+ *   nobody audits them
+ */
+function parseCheckpoint(text) {
+  const [origin = '', size = '', encoded = '', end, ...rest] = text.split('\n')
+  const root = fromBase64(encoded)
+  if (
+    end !== '' ||
+    rest.length > 0 ||
+    !isNoteName(origin) ||
+    !DECIMAL.test(size) ||
+    !Number.isSafeInteger(Number(size)) ||
+    root?.length !== HASH_BYTES
+  )
+    throw new TypeError('"text" expected a checkpoint: origin, size and base64 root, a line each')
+  return {
+    origin,
+    size: Number(size),
+    root: new Uint8Array(root),
+  }
+}
+const PROOF_HEADER = 'c2sp.org/tlog-proof@v1'
+/**
+ * Parses the text of C2SP tlog-proof. An `extra` line is ignored, and the checkpoint isn't parsed.
+ *
+ * @throws TypeError for any other text
+ */
+function parseLogProof(proof) {
+  const wrong = /* @__PURE__ */ new TypeError('"proof" expected the text of a tlog-proof')
+  const end = typeof proof === 'string' ? proof.indexOf('\n\n') : -1
+  if (end < 0 || proof.length > MAX_NOTE_CHARACTERS) throw wrong
+  const [header, ...lines] = proof.slice(0, end).split('\n')
+  if (lines[0]?.startsWith('extra ')) lines.shift()
+  const [, index = ''] = /^index (.*)$/.exec(lines.shift() ?? '') ?? []
+  const path = lines.map(fromBase64)
+  if (header !== PROOF_HEADER || !DECIMAL.test(index) || !path.every((step) => step?.length === HASH_BYTES))
+    throw wrong
+  return {
+    index: Number(index),
+    path,
+    checkpoint: proof.slice(end + 2),
+  }
+}
+/** Decodes base64 (RFC 4648 section 4); undefined for anything but the one canonical text of its bytes. */
+function fromBase64(text) {
+  const bytes = Buffer.from(text, 'base64')
+  return bytes.toString('base64') === text ? bytes : void 0
+}
+/**
+ * @throws TypeError unless `text` can be that of a note: lines without control characters, each with a line
+ *   feed
+ */
+function assertText(text) {
+  if (
+    typeof text !== 'string' ||
+    !text.endsWith('\n') ||
+    /[^\P{Cc}\n\u007f-\u009f]/u.test(text) ||
+    !text.isWellFormed()
+  )
+    throw new TypeError('"text" expected lines of text, each with a line feed')
 }
 
+// shared/crypto/log-policy.ts
+const NONE = 'none'
+/** At most this many logs, this many witnesses and this many groups. */
+const MAX_ROWS = 256
+/** Parses a policy (C2SP tlog-policy). @throws TypeError that says which line is wrong, and why */
+function parseLogPolicy(text) {
+  const logs = []
+  const witnesses = []
+  const groups = []
+  let quorum
+  const grouped = /* @__PURE__ */ new Set()
+  const isDefined = (name) => [...witnesses, ...groups].some((row) => row.name === name)
+  for (const [at, line] of text.split('\n').entries()) {
+    const refuse = (sentence) => /* @__PURE__ */ new TypeError(`line ${at + 1} of the policy: ${sentence}`)
+    const [word, ...items] = line.split(/[ \t]+/).filter((item) => item !== '')
+    if (word === void 0 || word.startsWith('#')) continue
+    const name = items[0] ?? ''
+    const assertUnused = () => {
+      if (name === '' || name === NONE || isDefined(name))
+        throw refuse(`expected a name that nothing else has, got "${name}"`)
+    }
+    /** Parses a key of this type that isn't among `others`. */
+    const parseNewKey = (vkey, type, others) => {
+      const key = readVkey(vkey, refuse)
+      if (key.type !== 'unknown' && key.type !== type)
+        throw refuse(`the vkey of ${key.name} is of another type`)
+      if (others.some(({ publicKey }) => Buffer.compare(publicKey, key.publicKey) === 0))
+        throw refuse(`the key of ${key.name} is there twice`)
+      return key
+    }
+    if (logs.length > MAX_ROWS || witnesses.length > MAX_ROWS || groups.length > MAX_ROWS)
+      throw refuse(`expected at most ${MAX_ROWS} of each`)
+    switch (word) {
+      case 'log':
+        if (items.length < 1 || items.length > 2) throw refuse('expected log <vkey> [<url>]')
+        logs.push(parseNewKey(items[0], NOTE_KEY.signer, logs))
+        break
+      case 'witness': {
+        const [, vkey, url] = items
+        if (items.length < 2 || items.length > 3) throw refuse('expected witness <name> <vkey> [<url>]')
+        assertUnused()
+        const others = witnesses.map((witness) => witness.key)
+        const key = parseNewKey(vkey, NOTE_KEY.cosigner, others)
+        witnesses.push(
+          url === void 0
+            ? {
+                name,
+                key,
+              }
+            : {
+                name,
+                key,
+                url,
+              },
+        )
+        break
+      }
+      case 'group': {
+        const [, howMany = '', ...members] = items
+        assertUnused()
+        const threshold = parseThreshold(howMany, members.length)
+        if (threshold < 1 || threshold > members.length)
+          throw refuse('expected group <name> all|any|<k> <name>..., k of them at most')
+        for (const member of members) {
+          if (!isDefined(member)) throw refuse(`"${member}" is defined on no line before`)
+          if (grouped.has(member)) throw refuse(`"${member}" is a member twice`)
+          grouped.add(member)
+        }
+        groups.push({
+          name,
+          threshold,
+          members,
+        })
+        break
+      }
+      case 'quorum':
+        if (items.length !== 1 || quorum !== void 0) throw refuse('expected one line quorum <name>')
+        if (name !== NONE && !isDefined(name)) throw refuse(`"${name}" is defined on no line before`)
+        quorum = name
+        break
+      default:
+        throw refuse(`expected log, witness, group or quorum, got "${word}"`)
+    }
+  }
+  if (quorum === void 0) throw new TypeError('the policy has no line quorum <name>')
+  return {
+    logs,
+    witnesses,
+    groups,
+    quorum,
+  }
+}
+/** How many members of a group must cosign, by the word `all`, `any` or a number; 0 for any other word. */
+function parseThreshold(word, members) {
+  if (word === 'all') return members
+  if (word === 'any') return 1
+  return /^[1-9]\d{0,3}$/.test(word) ? Number(word) : 0
+}
+/**
+ * Parses a vkey. One of a type that isn't known here, as newer policies may have, is a key that nothing is
+ * ever signed by.
+ *
+ * @throws the error that `refuse` makes of what is wrong with it
+ */
+function readVkey(vkey, refuse) {
+  try {
+    return parseUnknownVkey(vkey ?? '') ?? parseVkey(vkey ?? '')
+  } catch (error) {
+    throw refuse(error.message)
+  }
+}
+/** Whether these witnesses suffice for the policy's quorum. @param cosigners names of those that cosigned */
+function meetsQuorum({ groups, quorum }, cosigners) {
+  const isMet = (name) => {
+    const group = groups.find((candidate) => candidate.name === name)
+    return group === void 0 ? cosigners.has(name) : group.members.filter(isMet).length >= group.threshold
+  }
+  return quorum === NONE || isMet(quorum)
+}
+
+// shared/crypto/log-tree.ts
+/** The root of a log without entries: SHA-256 of nothing (RFC 6962 section 2.1). */
+const EMPTY_LOG_ROOT = Buffer.from(hash('sha256', '', 'binary'), 'latin1')
+const preimage = Buffer.alloc(1 + 2 * HASH_BYTES, 1)
+/**
+ * The hash of a node of the log's tree, from those of its children.
+ *
+ * @throws TypeError unless both have 32 bytes
+ */
+function logNodeHash(left, right) {
+  assertHash('left', left)
+  assertHash('right', right)
+  preimage.set(left, 1)
+  preimage.set(right, 1 + HASH_BYTES)
+  return Buffer.from(hash('sha256', preimage, 'binary'), 'latin1')
+}
+/**
+ * Whether `leaf` is number `index` (from 0) in the log of this size and root (RFC 9162 section 2.1.3.2, whose
+ * fn and sn are `place` and `last`). Doesn't throw.
+ *
+ * @param proof `path` as logInclusionPath() gives it
+ */
+function verifyLogInclusion(proof) {
+  const { leaf, index, size, path, root } = proof
+  if (!isSize(size) || !isSize(index) || index >= size || ![leaf, root, ...path].every(isHash)) return false
+  let [place, last] = [index, size - 1]
+  let running = leaf
+  for (const sibling of path) {
+    if (last === 0) return false
+    if (place % 2 === 1 || place === last) {
+      running = logNodeHash(sibling, running)
+      while (place % 2 === 0 && place !== 0) [place, last] = [place / 2, Math.floor(last / 2)]
+    } else running = logNodeHash(running, sibling)
+    ;[place, last] = [Math.floor(place / 2), Math.floor(last / 2)]
+  }
+  return last === 0 && Buffer.compare(running, root) === 0
+}
+/**
+ * Whether the log `to` begins with the log `from` (RFC 9162 section 2.1.4.2, whose fn and sn are `place` and
+ * `last`). Every log begins with the empty one. Doesn't throw.
+ *
+ * @param path as logConsistencyPath() gives it; nothing may be left over
+ */
+function verifyLogConsistency(from, to, path) {
+  if (
+    !isSize(from.size) ||
+    !isSize(to.size) ||
+    from.size > to.size ||
+    ![from.root, to.root, ...path].every(isHash)
+  )
+    return false
+  const hasWrongEmptyRoot = (head) => head.size === 0 && Buffer.compare(head.root, EMPTY_LOG_ROOT) !== 0
+  if (hasWrongEmptyRoot(from) || hasWrongEmptyRoot(to)) return false
+  if (from.size === to.size) return path.length === 0 && Buffer.compare(from.root, to.root) === 0
+  if (from.size === 0) return path.length === 0
+  let [place, last] = [from.size - 1, to.size - 1]
+  while (place % 2 === 1) [place, last] = [(place - 1) / 2, Math.floor(last / 2)]
+  const [first, ...siblings] = place === 0 ? [from.root, ...path] : path
+  if (first === void 0) return false
+  let [older, newer] = [first, first]
+  for (const sibling of siblings) {
+    if (last === 0) return false
+    if (place % 2 === 1 || place === last) {
+      older = logNodeHash(sibling, older)
+      newer = logNodeHash(sibling, newer)
+      while (place % 2 === 0 && place !== 0) [place, last] = [place / 2, Math.floor(last / 2)]
+    } else newer = logNodeHash(newer, sibling)
+    ;[place, last] = [Math.floor(place / 2), Math.floor(last / 2)]
+  }
+  return last === 0 && Buffer.compare(older, from.root) === 0 && Buffer.compare(newer, to.root) === 0
+}
+const isSize = (size) => Number.isSafeInteger(size) && size >= 0
+const isHash = (value) => value instanceof Uint8Array && value.length === HASH_BYTES
+function assertHash(name, value) {
+  if (!isHash(value)) throw new TypeError(`"${name}" expected 32 bytes`)
+}
+
+// client/verify/light.ts
+const MAX_LOG_PATH = 128
+const bytesOf = (hex) => Buffer.from(hex, 'hex')
+/** Reads a checkpoint, of which nothing is verified. Refused: `wrong_checkpoint`. */
+function readCheckpoint(note) {
+  try {
+    const parsed = parseNoteOfAnyLines(note)
+    const { origin, size, root } = parseCheckpoint(parsed.text)
+    return held({
+      origin,
+      size,
+      root: Buffer.from(root).toString('hex'),
+      note,
+      parsed,
+    })
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error
+    return refused('wrong_checkpoint', `it is no checkpoint: ${error.message}`)
+  }
+}
+/**
+ * Verifies that one of these keys (64 hex characters) has signed a checkpoint, under the name of its log.
+ * Refused: `wrong_checkpoint`.
+ */
+function verifySigner(log, pubkeys) {
+  return [...pubkeys].some((pubkey) =>
+    verifyNoteBy(isSignedBy, log.parsed, {
+      name: log.origin,
+      type: NOTE_KEY.signer,
+      publicKey: bytesOf(pubkey),
+    }),
+  )
+    ? held(log)
+    : refused('wrong_checkpoint', 'no known key has signed the checkpoint, or not this one')
+}
+/** Reads a checkpoint that one of these keys must have signed. Refused: `wrong_checkpoint`. */
+function verifyCheckpoint(note, pubkeys) {
+  const read = readCheckpoint(note)
+  return read.kind === 'refused' ? read : verifySigner(read.value, pubkeys)
+}
+/** At most so many witnesses are asked for by name. */
+const MAX_WITNESSES_ASKED = 30
+/** The vkeys of a policy's witnesses, whose lines a service is asked for, so that others can't crowd them out. */
+const witnessesOf = (policy) =>
+  (policy?.witnesses ?? [])
+    .flatMap(({ key }) => (key.type === 'unknown' ? [] : [formatVkey(key)]))
+    .slice(0, MAX_WITNESSES_ASKED)
+/** The keys of the logs that a policy names, 64 hex characters each. */
+const logKeysOf = (policy) =>
+  (policy?.logs ?? []).flatMap(({ type, publicKey }) =>
+    type === 'unknown' ? [] : [Buffer.from(publicKey).toString('hex')],
+  )
+/**
+ * Finds the policy's witnesses that cosigned a note: by their names, the time of each one's newest
+ * cosignature.
+ *
+ * @param now a cosignature from the future doesn't count. Infinity: they all do
+ */
+function findCosigners(policy, note, now = Infinity) {
+  const newestTimes = /* @__PURE__ */ new Map()
+  for (const { name, key } of policy.witnesses) {
+    if (key.type === 'unknown') continue
+    const times = note.signatures
+      .flatMap((line) => verifyCosignatureBy(isSignedBy, note.text, line, key) ?? [])
+      .filter((at) => at <= now + MAX_CLOCK_SKEW_SECONDS)
+    if (times.length > 0) newestTimes.set(name, Math.max(...times))
+  }
+  return newestTimes
+}
+const NO_SUPPORT = {
+  checkpoints: [],
+  covered: 0,
+  upTo: 0,
+  madeAt: void 0,
+  seenSize: null,
+}
+/**
+ * Says what a verdict rests on, and why that isn't enough.
+ *
+ * @param maxAge seconds; undefined: any age
+ */
+function judgeSupport(policy, support, key, { now, maxAge }) {
+  const { checkpoints } = support
+  const newest = checkpoints.reduce((one, other) => (other.size > (one?.size ?? -1) ? other : one), void 0)
+  const cosigners = new Map(policy && newest && findCosigners(policy, newest.parsed, now))
+  for (const { parsed } of checkpoints) {
+    const own = policy && findCosigners(policy, parsed, now)
+    for (const name of cosigners.keys()) if (own?.has(name) !== true) cosigners.delete(name)
+  }
+  const names = [...cosigners.keys()]
+  const cosignedAt = names.length > 0 ? Math.max(...cosigners.values()) : void 0
+  return {
+    rests: {
+      key,
+      cosigned_by: names,
+      ...(newest === void 0 || cosignedAt === void 0
+        ? {}
+        : {
+            cosigned_size: newest.size,
+            cosigned_at: cosignedAt,
+          }),
+      quorum: policy?.quorum ?? null,
+      seen_size: support.seenSize,
+    },
+    doubts: [
+      ...(policy === void 0 ? [] : policyDoubts(policy, checkpoints, names, newest, now)),
+      ...coverDoubts(support, names.length > 0),
+      ...ageDoubts(cosignedAt, support.madeAt, now, maxAge),
+    ],
+  }
+}
+/** Why checkpoints that these witnesses cosigned are not enough for a policy. */
+function policyDoubts(policy, checkpoints, names, newest, now) {
+  const foreign = checkpoints.find(({ origin }) => policy.logs.every(({ name }) => name !== origin))
+  if (policy.logs.length > 0 && foreign !== void 0)
+    return [
+      {
+        reason: 'other_log',
+        message: `the log ${show(foreign.origin)} is none of the policy's`,
+      },
+    ]
+  if (meetsQuorum(policy, new Set(names))) return []
+  const who =
+    newest === void 0
+      ? 'there is no checkpoint of it to be cosigned'
+      : names.length === 0
+        ? "none of the policy's witnesses has cosigned the checkpoint"
+        : `of the policy's witnesses only ${names.join(', ')} cosigned the checkpoint`
+  const inTime = newest === void 0 ? void 0 : findCosigners(policy, newest.parsed, now)
+  const ahead = (newest === void 0 ? [] : [...findCosigners(policy, newest.parsed).keys()]).filter(
+    (name) => inTime?.has(name) !== true,
+  )
+  const clocks =
+    ahead.length === 0
+      ? ''
+      : `; the time of ${ahead.join(', ')} is after now, so its clock is ahead or this machine's is behind`
+  return [
+    {
+      reason: 'quorum_not_met',
+      message: `${who}, and the quorum is ${policy.quorum}${clocks}`,
+    },
+  ]
+}
+/** A checkpoint says nothing of the entries behind it: an old one must not vouch for a fork. */
+function coverDoubts({ checkpoints, covered, upTo }, isCosigned) {
+  if (checkpoints.length === 0 || covered >= upTo) return []
+  return [
+    {
+      reason: 'not_cosigned_yet',
+      message: `${isCosigned ? 'cosigned' : 'under the checkpoint that is shown'} up to entry ${covered} of ${upTo}: no witness has vouched for the rest`,
+    },
+  ]
+}
+/** What witnesses cosigned is as old as the newest cosignature; anything else, as the newest seal says. */
+function ageDoubts(cosignedAt, madeAt, now, maxAge) {
+  const at = cosignedAt ?? madeAt
+  if (at === void 0 || maxAge === void 0 || now - at <= maxAge) return []
+  return [
+    {
+      reason: 'stale',
+      message: `the newest ${cosignedAt === void 0 ? 'signed seal' : 'cosignature'} is ${now - at} s old, and ${maxAge} s are allowed (--max-age): nothing was written since, newer ones are withheld, or this machine's clock is ahead`,
+    },
+  ]
+}
+/** The proof in an answer to GET /ledger/consistency, which may be anything. */
+const readConsistency = (answer) =>
+  isObject(answer)
+    ? {
+        root: answer['from_root'],
+        path: answer['hashes'],
+      }
+    : {}
+function isConsistent(from, to, path) {
+  return (
+    Array.isArray(path) &&
+    path.length <= MAX_LOG_PATH &&
+    path.every(isHexHash$1) &&
+    verifyLogConsistency(
+      {
+        size: from.size,
+        root: bytesOf(from.root),
+      },
+      {
+        size: to.size,
+        root: bytesOf(to.root),
+      },
+      path.map(bytesOf),
+    )
+  )
+}
+const inOrder = (one, other) => (one.size <= other.size ? [one, other] : [other, one])
+/**
+ * Compares a log with the one that was seen. Refused: `log_rewritten`.
+ *
+ * @param proof between the two; undefined if there is none at hand
+ */
+function connectLogs(seen, shown, proof) {
+  const [from, to] = inOrder(seen, shown)
+  if (from.size === to.size && from.root === to.root) return held('same')
+  if (from.size !== to.size && proof === void 0) return held(from.size > 0 ? 'not_checked' : 'consistent')
+  if (from.size !== to.size && isConsistent(from, to, proof?.path)) return held('consistent')
+  return refused(
+    'log_rewritten',
+    `the log of size ${shown.size} with the root ${shown.root} does not agree with the one seen before, of size ${seen.size} with the root ${seen.root}`,
+  )
+}
+/**
+ * Whether two logs contradict each other: they have one size and two roots, or the proof shows that the
+ * larger begins with another log of the smaller's size.
+ */
+function isContradiction(from, to, consistency) {
+  if (from.size === to.size) return from.root !== to.root
+  const { root, path } = isObject(consistency) ? consistency : {}
+  return (
+    isHexHash$1(root) &&
+    root !== from.root &&
+    from.size > 0 &&
+    isConsistent(
+      {
+        ...from,
+        root,
+      },
+      to,
+      path,
+    )
+  )
+}
+/**
+ * Makes evidence for anybody of two checkpoints that contradict each other.
+ *
+ * @param pubkeys of which one must have signed both
+ * @returns undefined if it can't be shown
+ */
+function logForkOf(seen, shown, proof, pubkeys) {
+  if (!('note' in seen) || !('note' in shown)) return void 0
+  const [from, to] = inOrder(seen, shown)
+  const pubkey = [...pubkeys].find((key) =>
+    [from, to].every((side) => verifySigner(side, [key]).kind === 'held'),
+  )
+  const consistency = from.size === to.size ? {} : { consistency: proof ?? {} }
+  return pubkey === void 0 || !isContradiction(from, to, proof)
+    ? void 0
+    : {
+        kind: 'log_fork',
+        pubkey,
+        notes: [from.note, to.note],
+        ...consistency,
+      }
+}
+/** Reads the text of a C2SP tlog-proof, of which nothing is verified. Refused: `wrong_log_proof`. */
+function readLogProof(text) {
+  try {
+    const proof = parseLogProof(text)
+    return proof.path.length > MAX_LOG_PATH ? refused('wrong_log_proof', 'its path is too long') : held(proof)
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error
+    return refused('wrong_log_proof', 'it is not the text of a tlog-proof')
+  }
+}
+/**
+ * Verifies that an entry is where the proof says, in the log of a checkpoint. Refused: `wrong_log_proof`.
+ *
+ * @param leaf the entry's, 64 hex characters
+ */
+function verifyPlace(entryId, leaf, proof, log) {
+  const { index, path } = proof
+  return index === entryId - 1 &&
+    verifyLogInclusion({
+      leaf: bytesOf(leaf),
+      index,
+      path,
+      size: log.size,
+      root: bytesOf(log.root),
+    })
+    ? held(log)
+    : refused('wrong_log_proof', `the path does not lead from entry ${entryId} to the log's root`)
+}
+/**
+ * Compares an entry whose place in a log is verified with the log that was seen. If that is no larger, it needs
+ * no other proof: the subtree of the seen log that has the entry is a part of the larger log too, so the path
+ * leads through its root. Refused: `log_rewritten`.
+ *
+ * @param seen its size, and the roots of its complete subtrees, the largest first
+ * @returns `same` if it is in both; `not_checked` if it lies beyond the seen log, or that is larger
+ */
+function connectEntry(entryId, leaf, { index, path }, log, seen) {
+  if (seen === void 0 || entryId > seen.size || log.size < seen.size) return held('not_checked')
+  let [from, width, place] = [0, 2 ** 52, 0]
+  for (; width >= 1; width /= 2) {
+    if (Math.floor(seen.size / width) % 2 === 0) continue
+    if (index < from + width) break
+    from += width
+    place++
+  }
+  let running = bytesOf(leaf)
+  let step = 0
+  for (let below = 1; below < width; below *= 2) {
+    const sibling = path[step++] ?? running
+    running =
+      Math.floor(index / below) % 2 === 1 ? logNodeHash(sibling, running) : logNodeHash(running, sibling)
+  }
+  return Buffer.from(running).toString('hex') === seen.frontier[place]
+    ? held('same')
+    : refused(
+        'log_rewritten',
+        `entry ${entryId} is not the one in the log that was seen before, of size ${seen.size}`,
+      )
+}
+
+// client/verify/owed.ts
+const NOTHING_OWED = {
+  xno: 0n,
+  xmr: 0n,
+}
+const AMOUNT = /^[0-9]{1,60}$/
+const SUM = /^(0|-?[1-9][0-9]{0,77})$/
+/**
+ * What an entry adds to the sums owed: a payment for an order is owed from when it is counted until the fee
+ * is taken, a payout has arrived, or the operator writes off what the chain took back. A payment's step
+ * `undone` takes it back, and a payout's step that `undoes` an earlier one owes it again. An amount that can't
+ * be read counts as nothing.
+ */
+function owedChange({ kind, data }) {
+  let field = 'amount_raw'
+  let sign = -1n
+  if (kind === 'payment') {
+    if (!Object.hasOwn(data, 'order_id')) return { kind: 'none' }
+    sign = data['step'] === 'undone' ? -1n : 1n
+  } else if (kind === 'fee') sign = data['step'] === 'returned' ? 1n : -1n
+  else if (kind === 'payout') {
+    if (Object.hasOwn(data, 'undoes')) sign = 1n
+    else if (data['step'] !== 'confirmed' && data['step'] !== 'manual') return { kind: 'none' }
+  } else if (kind === 'dispute_outcome') field = 'written_off_raw'
+  else return { kind: 'none' }
+  const amount = data[field]
+  if (typeof amount !== 'string' || !AMOUNT.test(amount)) return { kind: 'unreadable' }
+  if (BigInt(amount) === 0n) return { kind: 'none' }
+  const coin = Object.keys(NOTHING_OWED).find((name) => name === data['coin'])
+  return coin === void 0
+    ? { kind: 'unreadable' }
+    : {
+        kind: 'change',
+        coin,
+        change: sign * BigInt(amount),
+      }
+}
+/** The sums that a closing entry states; undefined if it states none in the right form. */
+function readOwed(owed) {
+  const { xno, xmr } = isObject(owed) ? owed : {}
+  const isSum = (text) => typeof text === 'string' && SUM.test(text)
+  return isSum(xno) && isSum(xmr)
+    ? {
+        xno: BigInt(xno),
+        xmr: BigInt(xmr),
+      }
+    : void 0
+}
+const showOwed = ({ xno, xmr }) => ({
+  xno: String(xno),
+  xmr: String(xmr),
+})
+
+// client/verify/seals.ts
+/** Reads a seal. @throws Refused `malformed_seal` */
+function readSeal(value) {
+  const malformed = (sentence) => new Refused('malformed_seal', sentence)
+  if (!isObject(value)) throw malformed('a seal is not an object')
+  let payload
+  try {
+    payload = sealPayload(value)
+  } catch (error) {
+    throw malformed(error instanceof Error ? error.message : String(error))
+  }
+  const { signed, signature, pubkey, algo, signed_at: signedAt } = value
+  if (signed === true) {
+    if (!(
+      decodeSignature(signature) !== void 0 &&
+      isHexHash$1(pubkey) &&
+      algo === 'ed25519' &&
+      isWhole(signedAt)
+    ))
+      throw malformed('it lacks an Ed25519 signature, its key or its time')
+  } else if (signed !== false || (signature ?? null) !== null)
+    throw malformed('it does not say whether it is signed')
+  return {
+    seal: value,
+    payload,
+  }
+}
+const sha256Hex = (data) => hash('sha256', data, 'hex')
 /**
  * Which keys are accepted: the pinned ones, else the remembered ones, else the first that is seen, which
  * binds nobody.
  */
-class Keys {
+var Keyring = class {
+  trust
+  accepted
+  seen = /* @__PURE__ */ new Set()
+  #last
   constructor(pinned, remembered) {
     this.trust = pinned.length > 0 ? 'pinned' : remembered.length > 0 ? 'remembered' : 'first_seen'
     this.accepted = new Set(pinned.length > 0 ? pinned : remembered)
-    this.seen = new Set()
-    this.last = null
   }
-
-  /** Throws Refused if a key isn't accepted; only once for a key that signs several seals in a row. */
+  /** @throws Refused if a key isn't accepted; once for a key that signs several seals in a row */
   check(pubkey) {
     if (this.accepted.size === 0) this.accepted.add(pubkey)
     this.seen.add(pubkey)
-    const isNews = pubkey !== this.last // a foreign key is one finding, not one for each seal that it signs
-    this.last = pubkey
-    if (this.accepted.has(pubkey) || !isNews) return
+    const isRepeated = pubkey === this.#last
+    this.#last = pubkey
+    if (this.accepted.has(pubkey) || isRepeated) return
     if (this.trust === 'pinned')
       throw new Refused('wrong_key', `signed with ${pubkey}, which is not a pinned key`)
     throw new Refused(
@@ -542,17 +1779,24 @@ class Keys {
     )
   }
 }
-
+const hasSigned = ({ seal, payload }) =>
+  seal.signed &&
+  isSignedBy(
+    Buffer.from(seal.signature, 'base64'),
+    Buffer.from(payload, 'utf8'),
+    Buffer.from(seal.pubkey, 'hex'),
+  )
 /** Checks whose key signed a seal, and the signature; adds what does not hold to the findings. */
-function checkSignature(seal, payload, keys, findings, where) {
+function checkSignature(read, keyring, findings, where) {
+  const { seal } = read
+  if (!seal.signed) return
   if (seal.signed_at < seal.at)
     findings.add('signed_before_made', where, `signed at ${seal.signed_at}, before it was made at ${seal.at}`)
-  findings.run(where, () => keys.check(seal.pubkey))
+  findings.run(where, () => keyring.check(seal.pubkey))
   if (isWeakKey(seal.pubkey)) findings.add('weak_key', where, `anyone can sign for the key ${seal.pubkey}`)
-  else if (!isSignedBy(seal.pubkey, payload, seal.signature))
+  else if (!hasSigned(read))
     findings.add('bad_signature', where, `the signature is not that of ${seal.pubkey} over this payload`)
 }
-
 /**
  * Checks what a seal says by itself: its range, its count and its time, and that the first begins the chain.
  */
@@ -569,11 +1813,9 @@ function checkSealAlone(seal, now, findings, where) {
     findings.add('wrong_prev_root', where, 'the first seal names a previous root')
   if (seal.seq > 1 && seal.prev_root === null)
     findings.add('wrong_prev_root', where, 'only the first seal has no previous root')
-  const latest = seal.signed ? Math.max(seal.at, seal.signed_at) : seal.at
-  findings.addTime(where, latest, now)
+  findings.addTime(where, seal, now)
 }
-
-/** Checks what a seal says about the one before it. */
+/** Checks what a seal says about one that stands before it. */
 function checkSealLink(previous, seal, findings, where) {
   if (seal.at < previous.at)
     findings.add('at_goes_back', where, `at ${seal.at} is before the ${previous.at} of seal ${previous.seq}`)
@@ -587,872 +1829,621 @@ function checkSealLink(previous, seal, findings, where) {
       `names ${seal.prev_root}, the root of seal ${previous.seq} is ${previous.root}`,
     )
 }
-
-/** Throws Refused `malformed_entry` unless the entry has the form of one. */
-function checkEntry(entry) {
-  const isWellFormed =
-    isObject(entry) &&
-    isWhole(entry.id) &&
-    isWhole(entry.at) &&
-    typeof entry.kind === 'string' &&
-    isObject(entry.data)
-  if (!isWellFormed) throw new Refused('malformed_entry', 'an entry is not {id, at, kind, data}')
-}
-
-// ——— the log over all entries: signed notes, checkpoints and proofs, as in C2SP and RFC 6962
-
-const MAX_NOTE_CHARACTERS = 65_536
-const MAX_NOTE_LINES = 64
-const MAX_LOG_PATH = 128
-const NOTE_NAME = /^[^\s\p{Cc}\p{Zs}+]{1,255}$/u
-const LOG_SIZE = /^(0|[1-9][0-9]{0,15})$/
-const PROOF_HEADER = 'c2sp.org/tlog-proof@v1'
-
-/** The bytes of a text in base64; undefined unless it is their canonical form. */
-function fromBase64(text) {
-  const bytes = Buffer.from(text, 'base64')
-  return bytes.toString('base64') === text ? bytes : undefined
-}
-
-/**
- * Parses a signed checkpoint, without checking its signatures. Throws Refused with the fixed word `word`.
- *
- * @returns {text, origin, size, root, lines}: the signed text, what it states, and the signature lines
- */
-function readCheckpoint(note, word) {
-  const wrong = (sentence) => new Refused(word, sentence)
-  if (
-    typeof note !== 'string' ||
-    note.length > MAX_NOTE_CHARACTERS ||
-    !note.endsWith('\n') ||
-    LONE_SURROGATE.test(note)
-  )
-    throw wrong('it is no signed note')
-  const end = note.lastIndexOf('\n\n') // C2SP signed-note: the text may have empty lines, the signatures none
-  const text = note.slice(0, end + 1)
-  const lines = note.slice(end + 2, -1).split('\n')
-  const [origin, size, encoded, ...rest] = text.split('\n')
-  const root = fromBase64(encoded ?? '')
-  if (
-    end === -1 ||
-    lines.length > MAX_NOTE_LINES ||
-    rest.length !== 1 ||
-    !NOTE_NAME.test(origin) ||
-    !LOG_SIZE.test(size) ||
-    root?.length !== 32
-  )
-    throw wrong('it is no checkpoint of three lines: origin, size and root')
-  if (!isWhole(Number(size))) throw wrong('its size is too large')
-  return { text, origin, size: Number(size), root: root.toString('hex'), lines }
-}
-
-/**
- * Checks that one of `pubkeys` has signed a checkpoint, under the name of its log. Throws Refused with
- * `word`.
- *
- * @returns that key
- */
-function checkNoteSignature({ text, origin, lines }, pubkeys, word) {
-  for (const pubkey of pubkeys) {
-    const id = noteKeyId(origin, SIGNER, pubkey)
-    for (const line of lines) {
-      const [dash, name, encoded, ...rest] = line.split(' ')
-      const bytes = fromBase64(encoded ?? '')
-      if (
-        dash !== '—' ||
-        rest.length > 0 ||
-        name !== origin ||
-        bytes?.length !== 68 ||
-        bytes.toString('hex', 0, 4) !== id
-      )
-        continue
-      if (!isWeakKey(pubkey) && isSignedBy(pubkey, text, bytes.toString('base64', 4))) return pubkey
-      throw new Refused(word, `the signature of the checkpoint is not that of ${pubkey}`)
-    }
-  }
-  throw new Refused(word, 'no known key has signed the checkpoint')
-}
-
-/** Whether a text is a checkpoint that this key has signed. */
-function isNoteBy(note, pubkey) {
-  try {
-    return (
-      checkNoteSignature(readCheckpoint(note, 'wrong_checkpoint'), [pubkey], 'wrong_checkpoint') === pubkey
-    )
-  } catch (error) {
-    if (error instanceof Refused) return false
-    throw error
-  }
-}
-
-/** Parses the text of a tlog-proof. Throws Refused `wrong_log_proof`. @returns {index, path, checkpoint} */
-function readLogProof(proof) {
-  const wrong = new Refused('wrong_log_proof', 'it is not the text of a tlog-proof')
-  if (typeof proof !== 'string' || proof.length > MAX_NOTE_CHARACTERS) throw wrong
-  const end = proof.indexOf('\n\n')
-  const [header, ...lines] = proof.slice(0, Math.max(end, 0)).split('\n')
-  if (lines[0]?.startsWith('extra ')) lines.shift()
-  const [, index = ''] = /^index (.*)$/.exec(lines.shift() ?? '') ?? []
-  const path = lines.map(fromBase64)
-  if (
-    end === -1 ||
-    header !== PROOF_HEADER ||
-    !LOG_SIZE.test(index) ||
-    path.length > MAX_LOG_PATH ||
-    path.some((step) => step?.length !== 32)
-  )
-    throw wrong
-  return {
-    index: Number(index),
-    path: path.map((step) => step.toString('hex')),
-    checkpoint: proof.slice(end + 2),
-  }
-}
-
-/**
- * The root that a path leads to from leaf `index` of `size` (RFC 9162 section 2.1.3.2); undefined for one of
- * another shape.
- */
-function rootByPath(leaf, index, size, path) {
-  if (!isWhole(size) || !isWhole(index) || index >= size) return undefined
-  let [place, last, running] = [index, size - 1, leaf]
-  for (const sibling of path) {
-    if (last === 0) return undefined
-    if (place % 2 === 1 || place === last) {
-      running = logNodeHash(sibling, running)
-      while (place % 2 === 0 && place !== 0) [place, last] = [place / 2, Math.floor(last / 2)]
-    } else running = logNodeHash(running, sibling)
-    ;[place, last] = [Math.floor(place / 2), Math.floor(last / 2)]
-  }
-  return last === 0 ? running : undefined
-}
-
-/**
- * The roots of the logs of two sizes, 0 < from < to, that a path states (RFC 9162 section 2.1.4.2); undefined
- * for another shape.
- */
-function consistencyRoots(from, to, hashes) {
-  let [place, last] = [from - 1, to - 1]
-  while (place % 2 === 1) [place, last] = [(place - 1) / 2, Math.floor(last / 2)]
-  const [first, ...siblings] = hashes
-  if (first === undefined) return undefined
-  let [older, newer] = [first, first]
-  for (const sibling of siblings) {
-    if (last === 0) return undefined
-    if (place % 2 === 1 || place === last) {
-      ;[older, newer] = [logNodeHash(sibling, older), logNodeHash(sibling, newer)]
-      while (place % 2 === 0 && place !== 0) [place, last] = [place / 2, Math.floor(last / 2)]
-    } else newer = logNodeHash(newer, sibling)
-    ;[place, last] = [Math.floor(place / 2), Math.floor(last / 2)]
-  }
-  return last === 0 ? { older, newer } : undefined
-}
-
-const isLogPath = (path) => Array.isArray(path) && path.length <= MAX_LOG_PATH && path.every(isHexHash)
-const isPowerOfTwo = (size) => countBits(size) === 1
-
-/** Whether the log `to` begins with the log `from`; both are {size, root}. */
-function isConsistent(from, to, path) {
-  if (!isLogPath(path) || from.size > to.size) return false
-  if (from.size === to.size) return path.length === 0 && from.root === to.root
-  if (from.size === 0) return path.length === 0 && from.root === EMPTY_LOG_ROOT
-  // A power of two of leaves is a complete subtree: then its root is the first hash, which the reader has.
-  const roots = consistencyRoots(from.size, to.size, isPowerOfTwo(from.size) ? [from.root, ...path] : path)
-  return roots?.older === from.root && roots.newer === to.root
-}
-
-// ——— whose word is enough: the reader's policy (C2SP tlog-policy)
-
-const MAX_POLICY_ROWS = 256
-
-/**
- * Parses a policy. Throws Unchecked with the line that is wrong. A witness counts because the reader named
- * it.
- *
- * @returns {logs, witnesses, groups, quorum}: keys as {name, pubkey}, witnesses and groups by the policy's
- *   names
- */
-function parsePolicy(text) {
-  const policy = { logs: [], witnesses: new Map(), groups: new Map(), quorum: undefined }
-  const { logs, witnesses, groups } = policy
-  const members = new Set()
-  const isDefined = (name) => witnesses.has(name) || groups.has(name)
-  for (const [at, line] of text.split('\n').entries()) {
-    const refuse = (sentence) => new Unchecked('usage', `line ${at + 1} of the policy: ${sentence}`)
-    const [word, ...items] = line.split(/[ \t]+/).filter((item) => item !== '')
-    if (word === undefined || word.startsWith('#')) continue
-    const [name = ''] = items
-    const expectFresh = () => {
-      if (name === '' || name === 'none' || isDefined(name))
-        throw refuse(`expected a name that nothing else has, got ${show(name)}`)
-    }
-    const readKey = (vkey, type, others) => {
-      const key = parseVkey(vkey)
-      const isKnown = key !== undefined && KEY_TYPES.includes(key.type)
-      if (key === undefined || (isKnown && key.type !== type))
-        throw refuse('expected the vkey of such an Ed25519 key')
-      if (others.some(({ pubkey }) => pubkey === key.pubkey))
-        throw refuse(`the key of ${show(key.name)} is there twice`)
-      return key
-    }
-    if (logs.length > MAX_POLICY_ROWS || witnesses.size > MAX_POLICY_ROWS || groups.size > MAX_POLICY_ROWS)
-      throw refuse(`expected at most ${MAX_POLICY_ROWS} of each`)
-    if (word === 'log') {
-      if (items.length < 1 || items.length > 2) throw refuse('expected log <vkey> [<url>]')
-      logs.push(readKey(items[0], SIGNER, logs))
-    } else if (word === 'witness') {
-      if (items.length < 2 || items.length > 3) throw refuse('expected witness <name> <vkey> [<url>]')
-      expectFresh()
-      witnesses.set(name, readKey(items[1], COSIGNER, [...witnesses.values()]))
-    } else if (word === 'group') {
-      const [, many = '', ...named] = items
-      expectFresh()
-      const fixed = new Map([
-        ['all', named.length],
-        ['any', 1],
-      ])
-      const threshold = fixed.get(many) ?? (/^[1-9][0-9]{0,3}$/.test(many) ? Number(many) : 0)
-      if (threshold < 1 || threshold > named.length)
-        throw refuse('expected group <name> all|any|<k> <name>..., k of them at most')
-      for (const member of named) {
-        if (!isDefined(member)) throw refuse(`${show(member)} is defined on no line before`)
-        if (members.has(member)) throw refuse(`${show(member)} is a member twice`)
-        members.add(member)
+/** The fields of a seal that prove who signed what. */
+const signedSide = ({ seq, at, count, from_id, to_id, root, prev_root, signature, pubkey }) => ({
+  seq,
+  at,
+  count,
+  from_id,
+  to_id,
+  root,
+  prev_root,
+  signature,
+  pubkey,
+})
+/** Makes evidence for anybody of two different seals of one number; undefined unless accepted keys signed both. */
+function sealForkOf(seen, shown, keyring) {
+  const isProof = (read) => read.seal.signed && keyring.accepted.has(read.seal.pubkey) && hasSigned(read)
+  return isProof(seen) && isProof(shown)
+    ? {
+        kind: 'fork',
+        sides: [signedSide(seen.seal), signedSide(shown.seal)],
       }
-      groups.set(name, { threshold, members: named })
-    } else if (word === 'quorum') {
-      if (items.length !== 1 || policy.quorum !== undefined) throw refuse('expected one line quorum <name>')
-      if (name !== 'none' && !isDefined(name)) throw refuse(`${show(name)} is defined on no line before`)
-      policy.quorum = name
-    } else throw refuse(`expected log, witness, group or quorum, got ${show(word)}`)
-  }
-  if (policy.quorum === undefined) throw new Unchecked('usage', 'the policy has no line quorum <name>')
-  return policy
+    : void 0
 }
 
-/** The first four bytes, as hex, of SHA-256(name || 0A || type || key). */
-const noteKeyId = (name, type, pubkey) =>
-  sha256Hex(Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(type), Buffer.from(pubkey, 'hex')])).slice(
-    0,
-    8,
-  )
-
-const SIGNER = 0x01
-const COSIGNER = 0x04
-const KEY_TYPES = [SIGNER, COSIGNER] // both Ed25519
-
+// client/verify/trees.ts
+/** The hash of a node in a seal's tree, whose leaves are its entries. */
+const sealNodeHash = (left, right) =>
+  Buffer.from(hash('sha256', Buffer.concat([left, right]), 'binary'), 'latin1')
 /**
- * Parses a vkey, `<name>+<key id>+<base64 of type and key>`. One of a type that isn't known here, as newer
- * policies may have, is a key that nothing is ever signed by.
- *
- * @returns {name, type, pubkey, vkey}; undefined for any other text
+ * A Merkle tree (RFC 6962 section 2.1) whose leaves are added one by one. It keeps the roots of its complete
+ * subtrees alone, one for each bit of the count.
  */
-function parseVkey(vkey) {
-  const [, name = '', id, encoded = ''] = /^([^+]*)\+([^+]*)\+(.*)$/s.exec(vkey) ?? []
-  const bytes = fromBase64(encoded)
-  if (bytes === undefined || bytes.length < 2 || !NOTE_NAME.test(name) || LONE_SURROGATE.test(name))
-    return undefined
-  const [type, pubkey] = [bytes[0], bytes.toString('hex', 1)]
-  if (KEY_TYPES.includes(type) && bytes.length !== 33) return undefined
-  return noteKeyId(name, type, pubkey) === id ? { name, type, pubkey, vkey } : undefined
+var GrowingTree = class {
+  count
+  /** The largest first. */
+  frontier
+  #join
+  /** @param frontier 64 hex characters each */
+  constructor(join = logNodeHash, count = 0, frontier = []) {
+    this.#join = join
+    this.count = count
+    this.frontier = frontier.map((root) => Buffer.from(root, 'hex'))
+  }
+  /** @param leaf 64 hex characters */
+  add(leaf) {
+    let node = Buffer.from(leaf, 'hex')
+    for (let rest = this.count; rest % 2 === 1; rest = Math.floor(rest / 2))
+      node = this.#join(this.frontier.pop() ?? node, node)
+    this.frontier.push(node)
+    this.count++
+  }
+  head() {
+    const root =
+      this.count === 0 ? EMPTY_LOG_ROOT : this.frontier.reduceRight((right, left) => this.#join(left, right))
+    return {
+      size: this.count,
+      root: Buffer.from(root).toString('hex'),
+    }
+  }
+  /** As it is remembered. */
+  state() {
+    return {
+      size: this.count,
+      frontier: this.frontier.map((root) => Buffer.from(root).toString('hex')),
+    }
+  }
 }
-
 /**
- * When a witness has cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1): the newest time that a
- * line of its own states, in Unix seconds; undefined if it hasn't. A line from the future doesn't count.
+ * The keys of all agents, by the entries of the ledger. In form 1 a revocation (a change of a key to null)
+ * does nothing; in form 2 the key is gone from the leaf.
  */
-function cosignedAt({ text, lines }, { name, type, pubkey }, now) {
-  if (type !== COSIGNER) return undefined
-  const id = noteKeyId(name, COSIGNER, pubkey)
-  let newest
-  for (const line of lines) {
-    const [dash, of, encoded, ...rest] = line.split(' ')
-    const bytes = fromBase64(encoded ?? '')
-    if (dash !== '—' || rest.length > 0 || of !== name) continue
-    if (bytes?.length !== 76 || bytes.toString('hex', 0, 4) !== id || isWeakKey(pubkey)) continue
-    const at = Number(bytes.readBigUInt64BE(4))
-    if (at > now + MAX_CLOCK_SKEW_SECONDS || at <= (newest ?? -1)) continue
-    if (isSignedBy(pubkey, `cosignature/v1\ntime ${at}\n${text}`, bytes.toString('base64', 12))) newest = at
+var LedgerKeys = class {
+  #tree = createKeyTree()
+  #form
+  constructor(form) {
+    this.#form = form
   }
-  return newest
-}
-
-/** Whether these witnesses are enough for a policy. */
-function meetsQuorum({ groups, quorum }, cosigners) {
-  const isMet = (name) => {
-    const group = groups.get(name)
-    if (group === undefined) return cosigners.includes(name)
-    return group.members.filter(isMet).length >= group.threshold
+  get(agentId) {
+    return this.#tree.get(agentId)
   }
-  return quorum === 'none' || isMet(quorum)
-}
-
-/**
- * Says what a verdict rests on: the key, those of the policy's witnesses who cosigned every checkpoint that
- * it was drawn from, and what this reader had seen of the log.
- *
- * @param support {checkpoints, covered, upTo, madeAt, seenSize}: the entries up to `covered` stand under
- *   checkpoints, those up to `upTo` should, and the newest seal was made at `madeAt` (null: no matter)
- * @param time {now, maxAge}: in Unix seconds, and in seconds; null: any age
- * @returns {rests, reasons}: what the report says, and why that isn't enough
- */
-function judgeSupport(policy, support, trust, { now, maxAge }) {
-  const { checkpoints } = support
-  const newest = checkpoints.reduce((one, other) => (other.size > (one?.size ?? -1) ? other : one), null)
-  const times = new Map() // when the newest was cosigned, by the names of those who cosigned all of them
-  const early = [] // whose cosignature is dated after now
-  for (const [name, key] of newest === null ? [] : (policy?.witnesses ?? [])) {
-    const at = cosignedAt(newest, key, now)
-    if (checkpoints.every((each) => cosignedAt(each, key, now) !== undefined)) times.set(name, at)
-    else if (at === undefined && cosignedAt(newest, key, MAX_RECORDED) !== undefined) early.push(name)
+  state() {
+    return {
+      root: this.#tree.root.toString('hex'),
+      count: this.#tree.count,
+    }
   }
-  const names = [...times.keys()]
-  const isCosigned = names.length > 0
-  const rests = {
-    key: trust,
-    cosigned_by: names,
-    ...(isCosigned ? { cosigned_size: newest.size, cosigned_at: Math.max(...times.values()) } : {}),
-    quorum: policy?.quorum ?? null,
-    seen_size: support.seenSize,
+  /** Does what an entry says that changes a key. */
+  apply({ id, kind, data }) {
+    const field = keyFieldOf(kind)
+    const agentId = data['agent_id']
+    if (field === void 0 || typeof agentId !== 'string') return
+    const known = this.#tree.get(agentId)
+    const { [field]: before, ...rest } = known ?? {}
+    const key = data[field]
+    if (!(this.#form === 2 && key === null && before !== void 0) && !isHexHash$1(key)) return
+    const keys = isHexHash$1(key)
+      ? {
+          ...rest,
+          [field]: key,
+        }
+      : rest
+    this.#tree = this.#tree.with({
+      ...keys,
+      agent_id: agentId,
+      version: (known?.version ?? 0) + 1,
+      entry_id: id,
+    })
   }
-  const reasons = [
-    ...(policy === null ? [] : policyDoubts(policy, checkpoints, names, early)),
-    ...coverDoubts(support, isCosigned),
-    ...ageDoubts(rests.cosigned_at, support.madeAt, now, maxAge),
-  ]
-  return { rests, reasons }
 }
 
-/** Why checkpoints that these witnesses cosigned are not enough for a policy: [word, sentence] each. */
-function policyDoubts(policy, checkpoints, names, early) {
-  const foreign = checkpoints.find(({ origin }) => policy.logs.every(({ name }) => name !== origin))
-  if (policy.logs.length > 0 && foreign !== undefined)
-    return [['other_log', `the log ${show(foreign.origin)} is none of the policy's`]]
-  if (meetsQuorum(policy, names)) return []
-  const who =
-    checkpoints.length === 0
-      ? 'there is no checkpoint of it to be cosigned'
-      : names.length === 0
-        ? "none of the policy's witnesses has cosigned the checkpoint"
-        : `of the policy's witnesses only ${names.join(', ')} cosigned the checkpoint`
-  const clocks =
-    early.length === 0
-      ? ''
-      : `; the time of ${early.join(', ')} is after now, so its clock is ahead or this machine's is behind`
-  return [['quorum_not_met', `${who}, and the quorum is ${policy.quorum}${clocks}`]]
+// client/verify/state.ts
+/** What a check that read everything left; undefined if none has. */
+const memoryOf = (remembered) => (remembered !== void 0 && 'log' in remembered ? remembered : void 0)
+/** The newest log that was verified before, by entries or by proofs; undefined if none was. */
+function seenLog(remembered) {
+  const memory = memoryOf(remembered)
+  if (memory === void 0) return void 0
+  const walked = new GrowingTree(void 0, memory.log.size, memory.log.frontier).head()
+  const shown = memory.checkpoint === void 0 ? void 0 : readCheckpoint(memory.checkpoint)
+  return shown?.kind === 'held' && shown.value.size >= walked.size ? shown.value : walked
 }
-
-/** A checkpoint says nothing of the entries behind it: an old one must not vouch for a fork. */
-function coverDoubts({ checkpoints, covered, upTo }, isCosigned) {
-  if (checkpoints.length === 0 || covered >= upTo) return []
-  const what = isCosigned ? 'cosigned' : 'under the checkpoint that is shown'
-  return [
-    ['not_cosigned_yet', `${what} up to entry ${covered} of ${upTo}: no witness has vouched for the rest`],
-  ]
+const isCheckpoint = (note) => readCheckpoint(note).kind === 'held'
+const countBits = (size) => size.toString(2).replaceAll('0', '').length
+const FORMS = {
+  head: (head) => isObject(head) && head['signed'] === true,
+  owed: (owed) => readOwed(owed) !== void 0,
+  chained: (value) => typeof value === 'boolean',
+  unreadable: isWhole,
+  adoptions: Array.isArray,
+  logged: (value) => typeof value === 'boolean',
+  log: (log) =>
+    isObject(log) &&
+    isWhole(log['size']) &&
+    Array.isArray(log['frontier']) &&
+    log['frontier'].length === countBits(log['size']) &&
+    log['frontier'].every(isHexHash$1),
+  keys: (keys) => keys === null || (isObject(keys) && isWhole(keys['count']) && isHexHash$1(keys['root'])),
 }
-
-/** What witnesses cosigned is as old as the newest cosignature; anything else, as the newest seal says. */
-function ageDoubts(cosignedAt, madeAt, now, maxAge) {
-  const at = cosignedAt ?? madeAt
-  if (at === null || maxAge === null || now - at <= maxAge) return []
-  const what = cosignedAt === undefined ? 'signed seal' : 'cosignature'
-  const sentence = `the newest ${what} is ${now - at} s old, and ${maxAge} s are allowed (--max-age): nothing was written since, newer ones are withheld, or this machine's clock is ahead`
-  return [['stale', sentence]]
+const OPTIONAL_FORMS = {
+  unsigned: isWhole,
+  key_form: (form) => form === 1 || form === 2,
+  checkpoint: isCheckpoint,
+  heard: (notes) => Array.isArray(notes) && notes.every(isCheckpoint),
 }
-
-const RESTS_ON_KEY = {
-  pinned: 'the pinned key',
-  remembered: 'the remembered key',
-  first_seen: 'a key that is not known',
-}
-
-/** The line that says what a verdict rests on, from the parts that judgeSupport() gives. */
-function restsLine({ key, cosigned_by: names, quorum, seen_size: seenSize }) {
-  const parts = [RESTS_ON_KEY[key]]
-  if (names.length > 0)
-    parts.push(
-      `${names.length === 1 ? 'the cosignature' : `${names.length} cosignatures`} of ${names.join(', ')} (quorum ${quorum})`,
+/** Whether a value has the form of what is remembered of a service. */
+function isRemembered(value) {
+  const hasForms = (fields, forms, isOptional) =>
+    Object.entries(forms).every(
+      ([name, isRight]) => (isOptional && fields[name] === void 0) || isRight(fields[name]),
     )
-  if (seenSize !== null) parts.push(`what was seen here of the log of ${seenSize} entries`)
-  const last = parts.pop()
-  return `rests on: ${parts.length === 0 ? `${last} alone` : `${parts.join(', ')} and ${last}`}`
+  return (
+    isObject(value) &&
+    isWhole(value['seq']) &&
+    isHexHash$1(value['payload_hash']) &&
+    Array.isArray(value['pubkeys']) &&
+    value['pubkeys'].every(isHexHash$1) &&
+    (value['log'] === void 0 || (hasForms(value, FORMS, false) && hasForms(value, OPTIONAL_FORMS, true)))
+  )
 }
-
-/** The line that says how far witnesses have vouched, and when they last did; none if nobody has. */
-const cosignedLines = ({ cosigned_size: size, cosigned_at: at }) =>
-  size === undefined ? [] : [`cosigned: the log up to entry ${size}, last at ${at}`]
-
-// ——— the sums owed
-
-const AMOUNT = /^[0-9]{1,60}$/
-const NOTHING_OWED = { xno: 0n, xmr: 0n }
-const SUM = /^(0|-?[1-9][0-9]{0,77})$/
-
+/** Reads the state file; an empty state if there is none. @throws Unchecked for anything else */
+async function readState(file) {
+  let bytes
+  try {
+    bytes = await readFile(file)
+  } catch (error) {
+    if (isErrorWith(error, 'ENOENT')) return {}
+    throw new Unchecked('usage', `the state file ${file} can't be read: ${error.message}`)
+  }
+  let state
+  try {
+    state = parseJson(bytes)
+  } catch (error) {
+    throw new Unchecked('usage', `the state file ${file} is not JSON: ${error.message}`)
+  }
+  if (!isObject(state) || !Object.values(state).every(isRemembered))
+    throw new Unchecked(
+      'usage',
+      `the state file ${file} is not one of this program's: move it away to begin anew`,
+    )
+  return state
+}
+const isErrorWith = (error, code) => error instanceof Error && 'code' in error && error.code === code
 /**
- * What an entry adds to the sums owed: a payment for an order is owed from when it is counted until the fee
- * is taken, a payout has arrived, or the operator writes off what the chain took back. A payment's step
- * `undone` takes it back, and a payout's step that `undoes` an earlier one owes it again.
+ * Changes the state as it stands now, one process after the other; a crash leaves the old file or the new one
+ * whole.
  *
- * @returns {coin, change}; null if it changes nothing; undefined if its amount can't be read, which counts as
- *   nothing
+ * @throws Unchecked
  */
-function owedChange({ kind, data }) {
-  let field = 'amount_raw'
-  let sign = -1n
-  if (kind === 'payment') {
-    if (!Object.hasOwn(data, 'order_id')) return null
-    sign = data.step === 'undone' ? -1n : 1n
-  } else if (kind === 'fee') sign = data.step === 'returned' ? 1n : -1n
-  else if (kind === 'payout') {
-    if (Object.hasOwn(data, 'undoes')) sign = 1n
-    else if (data.step !== 'confirmed' && data.step !== 'manual') return null
-  } else if (kind === 'dispute_outcome') field = 'written_off_raw'
-  else return null
-  const amount = data[field]
-  if (typeof amount !== 'string' || !AMOUNT.test(amount)) return undefined
-  if (BigInt(amount) === 0n) return null
-  return typeof data.coin === 'string' && Object.hasOwn(NOTHING_OWED, data.coin)
-    ? { coin: data.coin, change: sign * BigInt(amount) }
-    : undefined
-}
-
-/** The sums that a closing entry states; null if it states none in the right form. */
-function readOwed({ owed }) {
-  const isSum = (text) => typeof text === 'string' && SUM.test(text)
-  return isObject(owed) && isSum(owed.xno) && isSum(owed.xmr)
-    ? { xno: BigInt(owed.xno), xmr: BigInt(owed.xmr) }
-    : null
-}
-
-// ——— the whole chain
-
-/*
- * What is remembered of a service: {seq, payload_hash, history, pubkeys} of the last signed seal, and from a
- * check that read everything also what the next one goes on from: the signed seal itself, `owed`, `chained`,
- * `adoptions`, `logged`, `log`
- * (its size and the roots of its complete subtrees, one for each bit of the size), `keys` (root and count of
- * the agents' keys; null: not known before it is stated), `checkpoint` (the newest that was verified),
- * `heard` (those of others that lie beyond it), and `seals`, one record a seal in base64: at and to_id (6
- * bytes each), root (32), signature (64 bytes, zero if unsigned).
- */
-const RECORD_BYTES = 108
-const RECORD_SIGNATURE_AT = 44
-const NO_SIGNATURE = Buffer.alloc(64)
-const MAX_RECORDED = 2 ** 48 - 1 // larger ones are never remembered: they are of the future, or not there
-
-/** A seal as it is remembered, in RECORD_BYTES. */
-function sealRecord(seal) {
-  const record = Buffer.alloc(RECORD_BYTES)
-  record.writeUIntBE(Math.min(seal.at, MAX_RECORDED), 0, 6)
-  record.writeUIntBE(Math.min(seal.to_id, MAX_RECORDED), 6, 6)
-  record.write(seal.root, 12, 'hex')
-  if (seal.signed) record.write(seal.signature, RECORD_SIGNATURE_AT, 'base64')
-  return record
-}
-
-/** The seal of a number from the remembered records, as an unsigned one. */
-function readRecord(records, seq) {
-  const part = (place) => records.subarray(place * RECORD_BYTES, (place + 1) * RECORD_BYTES)
-  const own = part(seq - 1)
-  const before = seq === 1 ? null : part(seq - 2)
-  const fromId = before === null ? 1 : before.readUIntBE(6, 6) + 1
-  const toId = own.readUIntBE(6, 6)
-  return {
-    seq,
-    at: own.readUIntBE(0, 6),
-    count: toId - fromId + 1,
-    from_id: fromId,
-    to_id: toId,
-    root: own.toString('hex', 12, RECORD_SIGNATURE_AT),
-    prev_root: before === null ? null : before.toString('hex', 12, RECORD_SIGNATURE_AT),
-    signed: false,
-    signature: null,
+async function changeState(file, change) {
+  const lock = `${file}.lock`
+  const holder = `${process.pid}.${randomBytes(8).toString('hex')}`
+  const fresh = `${file}.${holder}.new`
+  await takeLock(lock, holder)
+  try {
+    const state = await readState(file)
+    change(state)
+    await writeFile(fresh, JSON.stringify(state, null, 1) + '\n', { flush: true })
+    await rename(fresh, file)
+  } catch (error) {
+    if (error instanceof Unchecked) throw error
+    throw new Unchecked('usage', `the state file ${file} can't be written: ${error.message}`)
+  } finally {
+    await rm(fresh, { force: true })
+    if ((await readFile(lock, 'utf8').catch(() => '')) === `${holder}\n`) await rm(lock, { force: true })
   }
 }
-
-/** As readRecord(), with the signature if it was signed, and the one of `pubkeys` that made it. */
-function readSignedRecord(records, seq, pubkeys) {
-  const seal = readRecord(records, seq)
-  const signature = records
-    .subarray((seq - 1) * RECORD_BYTES + RECORD_SIGNATURE_AT, seq * RECORD_BYTES)
-    .toString('base64')
-  const pubkey = pubkeys.find((key) => isSignedBy(key, sealPayload(seal), signature))
-  return pubkey === undefined
-    ? seal
-    : { ...seal, signed: true, signature, pubkey, algo: 'ed25519', signed_at: seal.at }
-}
-
-const recordsOf = (remembered) =>
-  remembered?.seals === undefined ? null : Buffer.from(remembered.seals, 'base64')
-const isEachSigned = (records) => {
-  for (let end = RECORD_BYTES; end <= records.length; end += RECORD_BYTES)
-    if (records.subarray(end - 64, end).equals(NO_SIGNATURE)) return false
-  return true
-}
-
-/** One number for all payloads up to a seal: two readers who compare it compare their whole history. */
-const nextHistory = (history, payloadHash) => sha256Hex(history + payloadHash)
-
-/** The history up to a seal, from the remembered records. */
-function historyAt(records, seq) {
-  let history = ''
-  for (let next = 1; next <= seq; next++)
-    history = nextHistory(history, sha256Hex(sealPayload(readRecord(records, next))))
-  return history
-}
-
+const LOCK_STALE_MS = 1e4
 /**
- * Verifies the chain of a source, reading it in order; memory doesn't grow with the entries. A chain that was
- * checked before is read from its remembered head on, unless that head is not there any more: then all of it
- * is read, to say what changed.
- *
- * @param source seals(after): every seal after that seq; entries(from): every entry from that id on; async
- *   iterables
- * @param options.remembered what an earlier check left, or null
- * @param options.mayBeOlder of a dump: it may end before what is remembered
- * @param options.clock () => Unix seconds; a check may take an hour, and seals are made meanwhile
- * @returns the ChainWalk, with its findings
+ * Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed.
  */
-async function verifyChain(source, options) {
-  const { remembered, pinned, isFull } = options
-  const records = recordsOf(remembered)
-  const canGoOn =
-    !isFull &&
-    records !== null &&
-    remembered.log !== undefined && // an older version kept none
-    isEachSigned(records) &&
-    (pinned.length === 0 || remembered.pubkeys.every((key) => pinned.includes(key)))
-  if (canGoOn) {
-    const walk = await new ChainWalk(source, options, records).goOn()
-    if (walk !== null) return walk
+async function takeLock(lock, holder) {
+  const isStale = (file) =>
+    stat(file).then(
+      ({ mtimeMs }) => Date.now() - mtimeMs > LOCK_STALE_MS,
+      () => false,
+    )
+  const create = async (file) => {
+    try {
+      await writeFile(file, `${holder}\n`, { flag: 'wx' })
+      return true
+    } catch (error) {
+      if (isErrorWith(error, 'EEXIST')) return false
+      throw new Unchecked('usage', `the state file can't be locked: ${error.message}`)
+    }
   }
-  return new ChainWalk(source, options, records).fromTheBeginning()
+  while (!(await create(lock))) {
+    const breaking = `${lock}.breaking`
+    if ((await isStale(lock)) && (await create(breaking))) {
+      if (await isStale(lock)) await rm(lock, { force: true })
+      await rm(breaking, { force: true })
+    } else {
+      if (await isStale(breaking)) await rm(breaking, { force: true })
+      await setTimeout(20)
+    }
+  }
+}
+/** Remembers another reader's checkpoint beyond what was seen, to be compared as soon as the log is that long. */
+function rememberHeard(state, service, note) {
+  const memory = memoryOf(state[service])
+  const heard = memory?.heard ?? []
+  if (memory !== void 0 && !heard.includes(note))
+    state[service] = {
+      ...memory,
+      heard: [...heard, note].slice(-16),
+    }
+}
+/** Remembers a checkpoint that was verified by proofs, if it is newer than what was seen. */
+function rememberCheckpoint(state, service, { size, note }) {
+  const memory = memoryOf(state[service])
+  if (memory !== void 0 && size > (seenLog(memory)?.size ?? Infinity))
+    state[service] = {
+      ...memory,
+      checkpoint: note,
+    }
 }
 
-/** Reads a chain seal by seal, and checks each with its entries. */
-class ChainWalk {
+// client/verify/chain.ts
+const KEEP_EVERY_MS = 1e4
+const MAX_LISTED = 1e3
+const NEXT_GOES_ON = '; the next check goes on from the last signed seal that was checked'
+const KEY_UNKNOWN =
+  "nobody says that this key is the service's; compare it with a source that you trust and pin it: --pubkey"
+/**
+ * Verifies a chain, from the remembered head on, unless that head is not there any more: then all of it is
+ * read, to say what changed.
+ *
+ * @throws Unchecked if it can't be read
+ */
+async function walkChain(source, options) {
+  const memory = memoryOf(options.remembered)
+  const { pinned } = options
+  if (
+    !options.isFull &&
+    memory !== void 0 &&
+    memory.unsigned === 0 &&
+    memory.chained &&
+    (pinned.length === 0 || memory.pubkeys.every((key) => pinned.includes(key)))
+  ) {
+    const seals = source.seals(memory.seq - 1)[Symbol.asyncIterator]()
+    const head = readHead((await seals.next()).value, memory)
+    if (head !== void 0)
+      return new ChainWalk(source, options, {
+        memory,
+        head,
+      }).run(seals)
+  }
+  return new ChainWalk(source, options).run(source.seals(0)[Symbol.asyncIterator]())
+}
+/** The remembered head, as the source shows it; undefined if it shows anything else. */
+function readHead(shown, memory) {
+  try {
+    const read = readSeal(shown)
+    return read.seal.signed && read.seal.seq === memory.seq && sha256Hex(read.payload) === memory.payload_hash
+      ? read
+      : void 0
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error
+    return
+  }
+}
+/** One check of a chain: reads it seal by seal, and checks each with its entries. */
+var ChainWalk = class {
   findings = new Findings()
+  keyring
+  remembered
+  /** The number of the head from which it went on; 0: it read everything. */
+  resumedAt
+  /** The last seal's number. */
   seq = 0
-  previous = null
-  previousHash = null
-  history = ''
-  /** Unknown (null) after a seal whose entries aren't there. */
-  owed = NOTHING_OWED
-  /** Whether closing entries name the seal before by now. */
-  isChained = false
-  /** Whether they state the log and the keys by now. */
-  isLogged = false
-  /** The log over all entries so far; null after a seal whose entries aren't there. */
-  log = new GrowingTree(logNodeHash)
-  /** The agents' keys, by the entries alone; null if not all of them were read. */
-  keyTree = new KeyTree(2)
-  /** The same in form 1, until a closing entry states form 2. */
-  olderKeyTree = new KeyTree(1)
-  /** The form of the tree that closing entries state by now. */
-  keyForm = 1
-  /**
-   * {root, count} of keys that are not in `keyTree`, where entries give them no more than was stated; null:
-   * unknown.
-   */
-  keysStated = null
+  sealsRead = 0
   signed = 0
-  unsigned = []
-  unsignedCount = 0
+  unsignedSeqs = []
+  unsigned = 0
   entriesSealed = 0
   entriesWaiting = 0
   unreadable = 0
   adoptions = []
-  head = null
-  /** The last signed seal whose entries were all checked, and what follows from them; null before. */
-  checked = null
-  fresh = []
-  firstRewritten = null
-
-  constructor(
-    source,
-    { pinned, remembered, mayBeOlder = false, clock, expected = [], limits = {}, progress, keep },
-    records,
-  ) {
-    this.source = source
-    this.mayBeOlder = mayBeOlder
-    this.remembered = remembered
-    this.records = records
-    this.clock = clock
-    this.expected = expected
-    this.maxSeals = limits.seals ?? Infinity
-    this.progress = progress
-    this.keep = keep
-    this.keepAt = performance.now() + KEEP_EVERY_MS
-    this.keys = new Keys(pinned, remembered?.pubkeys ?? [])
-    this.reader = new EntryReader(source, limits.entries ?? Infinity)
+  /** The last signed seal. */
+  head
+  checked
+  /** The newest checkpoint that was compared with the log. */
+  #checkpoint
+  /** Checkpoints of others that lie beyond it. */
+  heard
+  reader
+  #options
+  #previous
+  /** Undefined after a seal whose entries aren't there; so are the log and the keys. */
+  #owed = NOTHING_OWED
+  #isChained = false
+  #isLogged = false
+  /** Over all entries so far. */
+  #log = new GrowingTree()
+  /** By the entries alone; undefined if not all of them were read. */
+  #keys = new LedgerKeys(2)
+  /** The same in form 1, until a closing entry states form 2. */
+  #olderKeys = new LedgerKeys(1)
+  #keyForm = 1
+  /** What was stated of the keys, if no entry has changed them since. */
+  #keysStated
+  #areKeysChanged = false
+  #keepAt = performance.now() + KEEP_EVERY_MS
+  constructor(source, options, from) {
+    this.#options = options
+    this.remembered = options.remembered
+    this.keyring = new Keyring(options.pinned, options.remembered?.pubkeys ?? [])
+    this.reader = new EntryReader(source, options.maxEntries ?? Infinity)
+    this.heard = memoryOf(options.remembered)?.heard ?? []
+    this.#checkpoint = memoryOf(options.remembered)?.checkpoint
+    this.resumedAt = from?.memory.seq ?? 0
+    if (from !== void 0) this.#goOn(from.memory, from.head)
   }
-
-  async fromTheBeginning() {
-    return this.#walk(this.source.seals(0)[Symbol.asyncIterator]())
-  }
-
-  /** Reads from the remembered head on. @returns null if the source no longer gives that very seal */
-  async goOn() {
-    const { seq, payload_hash, history, owed, chained, adoptions, unreadable, logged, log, keys } =
-      this.remembered
-    const { key_form: keyForm = 1 } = this.remembered
-    // A head whose closing entry names the seal before it stands for all of them; an older one only for
-    // itself.
-    const seals = this.source.seals(chained ? seq - 1 : 0)[Symbol.asyncIterator]()
-    for (let before = 1; !chained && before < seq; before++) {
-      const { value } = await seals.next()
-      if (!isSameSignedSeal(value, before, sha256Hex(sealPayload(readRecord(this.records, before)))))
-        return null
+  #goOn(memory, head) {
+    const { seal } = head
+    const where = `seal ${seal.seq}`
+    for (const key of memory.pubkeys) this.keyring.seen.add(key)
+    checkSealAlone(seal, this.#options.clock(), this.findings, where)
+    checkSignature(head, this.keyring, this.findings, where)
+    this.seq = this.signed = seal.seq
+    this.head = this.#previous = {
+      seal,
+      payloadHash: memory.payload_hash,
     }
-    const { value: shown } = await seals.next()
-    if (!isSameSignedSeal(shown, seq, payload_hash)) return null
-    const where = `seal ${seq}`
-    for (const key of this.remembered.pubkeys) this.keys.seen.add(key)
-    checkSealAlone(shown, this.clock(), this.findings, where)
-    checkSignature(shown, sealPayload(shown), this.keys, this.findings, where)
-    this.seq = this.signed = seq
-    this.previous = shown
-    this.previousHash = payload_hash
-    this.history = history
-    this.owed = readOwed({ owed })
-    this.isChained = chained
-    this.isLogged = logged
-    this.log = new GrowingTree(logNodeHash, log.size, log.frontier)
-    this.keyTree = this.olderKeyTree = null
-    this.keyForm = keyForm
-    this.keysStated = keys
-    this.adoptions = [...adoptions]
-    this.unreadable = unreadable
-    this.atHead = {
-      ...{ owed, chained, unreadable, adoptions, logged, log, keys },
-      ...(keyForm === 1 ? {} : { key_form: keyForm }),
-    }
-    this.entriesSealed = shown.to_id
-    this.head = { seq, payload_hash, history }
-    this.headSeal = shown
-    this.checked = { head: this.head, headSeal: shown, atHead: this.atHead }
-    this.resumedAt = seq
-    for (const expected of this.expected)
-      if (expected.seq <= seq) this.#checkExpected(expected, historyAt(this.records, expected.seq))
-    return this.#walk(seals)
+    this.#owed = readOwed(memory.owed)
+    this.#isChained = memory.chained
+    this.#isLogged = memory.logged
+    this.#log = new GrowingTree(void 0, memory.log.size, memory.log.frontier)
+    this.#keys = this.#olderKeys = void 0
+    this.#keyForm = memory.key_form ?? 1
+    this.#keysStated = memory.keys ?? void 0
+    this.adoptions = [...memory.adoptions]
+    this.unreadable = memory.unreadable
+    this.entriesSealed = seal.to_id
+    this.#setChecked(seal, memory.payload_hash)
   }
-
+  /** Whether closing entries state the log and the keys by now. */
+  get isLogged() {
+    return this.#isLogged
+  }
+  /** The log over all entries under seals; undefined if some aren't there, or nothing states it. */
+  get log() {
+    return this.#isLogged ? this.#log?.head() : void 0
+  }
+  /** Root and count of the keys, and whether they were computed from all entries. */
+  get keys() {
+    const keys = this.#isLogged ? this.#keyStates()[this.#keyForm] : void 0
+    return (
+      keys && {
+        ...keys,
+        recomputed: this.#keys !== void 0,
+      }
+    )
+  }
   /**
    * Checks all seals that come, and then what is missing or waiting. If the source breaks off, what was
    * checked up to the last signed seal is kept all the same.
+   *
+   * @throws Unchecked
    */
-  async #walk(seals) {
+  async run(seals) {
     try {
-      return await this.#walkToEnd(seals)
+      for (
+        let next = await seals.next();
+        next.done !== true && !this.findings.isFull;
+        next = await seals.next()
+      )
+        await this.#checkSeal(next.value)
     } catch (error) {
-      await this.keep?.(this)
+      await this.#options.keep?.(this)
       throw error
     }
-  }
-
-  async #walkToEnd(seals) {
-    for (let next = await seals.next(); !next.done && !this.findings.isFull; next = await seals.next())
-      await this.#checkSeal(next.value)
-    if (this.remembered !== null && this.seq < this.remembered.seq) {
-      const message = `ends at seal ${this.seq}, but seal ${this.remembered.seq} was seen before`
-      if (!this.mayBeOlder) this.findings.add('chain_shortened', 'chain', message)
-      if (this.firstRewritten !== null)
-        this.findings.add(
-          'history_rewritten',
-          `seal ${this.firstRewritten}`,
-          'has another payload than when it was seen before',
-        )
-    }
+    const { remembered } = this
+    if (remembered !== void 0 && this.seq < remembered.seq && this.#options.mayBeOlder !== true)
+      this.findings.add(
+        'chain_shortened',
+        'chain',
+        `ends at seal ${this.seq}, but seal ${remembered.seq} was seen before`,
+      )
     if (!this.findings.isFull) await this.#countWaiting()
     return this
   }
-
   /** Checks the next seal of the chain, with its entries. */
-  async #checkSeal(seal) {
+  async #checkSeal(shown) {
+    const { findings } = this
+    const { maxSeals = Infinity, keep, progress, clock } = this.#options
     const due = this.seq + 1
-    // Of this check: a chain that was checked before may be of any length.
-    if (this.fresh.length >= this.maxSeals)
+    if (this.sealsRead >= maxSeals)
       throw new Unchecked(
         'too_long',
-        `there are more than ${this.maxSeals} seals to check (--max-seals)${this.keep === undefined ? '' : NEXT_GOES_ON}`,
+        `there are more than ${maxSeals} seals to check (--max-seals)${keep === void 0 ? '' : NEXT_GOES_ON}`,
       )
-    this.seq = isWhole(seal?.seq) ? seal.seq : due
+    this.sealsRead++
+    this.seq = isObject(shown) && isWhole(shown['seq']) ? shown['seq'] : due
     const where = `seal ${this.seq}`
-    let payload
-    if (!this.findings.run(where, () => (payload = sealPayload(seal)))) {
-      this.previous = this.previousHash = null
+    const read = findings.run(where, () => readSeal(shown))
+    if (read.kind === 'refused') {
+      this.#previous = void 0
       this.#loseCount()
       return
     }
-    if (seal.seq !== due) this.findings.add('seq_gap', where, `seal ${due} was due`)
-    checkSealAlone(seal, this.clock(), this.findings, where)
-    if (this.previous !== null) checkSealLink(this.previous, seal, this.findings, where)
+    const { seal, payload } = read.value
     const payloadHash = sha256Hex(payload)
-    this.history = nextHistory(this.history, payloadHash)
-    this.fresh.push(sealRecord(seal))
+    if (seal.seq !== due) findings.add('seq_gap', where, `seal ${due} was due`)
+    checkSealAlone(seal, clock(), findings, where)
+    if (this.#previous !== void 0) checkSealLink(this.#previous.seal, seal, findings, where)
     if (seal.signed) {
       this.signed++
-      this.head = { seq: seal.seq, payload_hash: payloadHash, history: this.history }
-      this.headSeal = seal
-      checkSignature(seal, payload, this.keys, this.findings, where)
+      this.head = {
+        seal,
+        payloadHash,
+      }
+      checkSignature(read.value, this.keyring, findings, where)
     } else {
-      this.unsignedCount++
-      if (this.unsigned.length < MAX_LISTED) this.unsigned.push(seal.seq)
+      this.unsigned++
+      if (this.unsignedSeqs.length < MAX_LISTED) this.unsignedSeqs.push(seal.seq)
     }
-    this.#compareWithMemory(seal, payload, payloadHash, where)
-    for (const expected of this.expected)
-      if (expected.seq === seal.seq) this.#checkExpected(expected, this.history)
+    this.#compareWithHead(read.value, payloadHash, where)
     await this.#checkEntries(seal, where)
-    if (seal.signed) {
-      this.atHead = this.#whatFollowsFromEntries()
-      this.checked = { head: this.head, headSeal: seal, atHead: this.atHead }
+    this.#compareWithLog(seal, payloadHash, where)
+    if (seal.signed) this.#setChecked(seal, payloadHash)
+    this.#previous = {
+      seal,
+      payloadHash,
     }
-    this.previous = seal
-    this.previousHash = payloadHash
-    this.progress?.(`seal ${seal.seq}, entry ${seal.to_id}`)
-    if (seal.signed && performance.now() > this.keepAt) {
-      await this.keep?.(this)
-      this.keepAt = performance.now() + KEEP_EVERY_MS
+    progress?.(`seal ${seal.seq}, entry ${seal.to_id}`)
+    if (seal.signed && performance.now() > this.#keepAt) {
+      await keep?.(this)
+      this.#keepAt = performance.now() + KEEP_EVERY_MS
     }
   }
-
+  /** Compares the seal of the remembered head's number with that. */
+  #compareWithHead(shown, payloadHash, where) {
+    const { remembered, findings } = this
+    if (remembered === void 0 || shown.seal.seq !== remembered.seq) return
+    if (!shown.seal.signed) findings.add('signature_withdrawn', where, 'was signed when it was seen before')
+    if (payloadHash === remembered.payload_hash) return
+    findings.add('history_rewritten', where, 'has another payload than when it was seen before')
+    const head = memoryOf(remembered)?.head
+    if (head !== void 0) findings.fork ??= sealForkOf(readSeal(head), shown, this.keyring)
+  }
   /**
-   * Compares a seal with what is remembered of it. Every payload up to the remembered head is in its
-   * `history`, so that no rewritten seal hides behind an unchanged head.
+   * Compares the log up to a seal with the one that was seen, up to the remembered head or to a checkpoint:
+   * whatever was rewritten before has another root.
    */
-  #compareWithMemory(seal, payload, payloadHash, where) {
-    const { remembered, records, findings } = this
-    if (remembered === null || seal.seq > remembered.seq || seal.seq < 1) return
-    if (records !== null && payload !== sealPayload(readRecord(records, seal.seq))) {
-      this.firstRewritten ??= seal.seq
-      findings.keepFork(readSignedRecord(records, seal.seq, remembered.pubkeys), seal, this.keys)
-    }
-    if (seal.seq !== remembered.seq) return
-    const first =
-      this.firstRewritten === null || this.firstRewritten === seal.seq
-        ? ''
-        : ` (seal ${this.firstRewritten} is the first)`
-    if (payloadHash !== remembered.payload_hash)
-      findings.add('history_rewritten', where, `has another payload than when it was seen before${first}`)
-    else if (this.history !== remembered.history)
-      findings.add(
+  #compareWithLog(seal, payloadHash, where) {
+    const memory = memoryOf(this.remembered)
+    if (memory === void 0 || this.#log === void 0) return
+    const log = this.#log.head()
+    const seen = new GrowingTree(void 0, memory.log.size, memory.log.frontier).head()
+    if (seal.seq === memory.seq && payloadHash === memory.payload_hash && seen.root !== log.root)
+      this.findings.add(
         'history_rewritten',
         where,
-        `is as it was, but a seal before it has another payload than when it was seen${first}`,
+        'is as it was, but an entry before it is another than when it was seen',
       )
-    if (!seal.signed) findings.add('signature_withdrawn', where, 'was signed when it was seen before')
+    const shown = memory.checkpoint === void 0 ? void 0 : readCheckpoint(memory.checkpoint)
+    if (shown?.kind === 'held' && shown.value.size === seal.to_id)
+      this.findings.take(where, connectLogs(shown.value, log, void 0))
   }
-
-  /** Compares the history up to a seal with the one that another reader saw. */
-  #checkExpected({ seq, history }, own) {
-    if (history !== own)
-      this.findings.add('other_history', `seal ${seq}`, `has the history ${own}, and ${history} was expected`)
-  }
-
   /**
    * Checks the entries of a seal: their numbers, their root, what they do to the sums, and the closing entry.
    */
   async #checkEntries(seal, where) {
-    const tree = new GrowingTree()
-    const before = { log: this.log && logHeadOf(this.log), keys: this.#keyStates() }
-    this.areKeysChanged = false
+    const { findings, reader } = this
+    const tree = new GrowingTree(sealNodeHash)
+    const before = {
+      log: this.#log?.head(),
+      keys: this.#keyStates(),
+    }
+    this.#areKeysChanged = false
     let last
     for (let id = seal.from_id; id <= seal.to_id; id++) {
-      const entry = await this.reader.take(id)
-      if (entry === undefined) this.findings.add('entry_gap', where, `entry ${id} is missing from the ledger`)
-      const isGood =
-        entry !== undefined && this.findings.run(`entry ${id}`, () => addEntry(tree, this.log, entry, id))
-      if (!isGood) {
-        this.reader.forget()
+      const taken = await reader.take(id)
+      if (taken.kind === 'end') findings.add('entry_gap', where, `entry ${id} is missing from the ledger`)
+      const read =
+        taken.kind === 'end' ? void 0 : findings.run(`entry ${id}`, () => this.#readDue(taken.value, id))
+      if (read === void 0 || read.kind === 'refused') {
+        reader.forget()
         this.entriesSealed += tree.count
         this.#loseCount()
         return
       }
-      if (id < seal.to_id) this.#addEntry(entry)
-      last = entry
-      if (tree.count % 10_000 === 0) this.progress?.(`${where}, entry ${id}`)
+      last = read.value.entry
+      tree.add(read.value.leaf)
+      this.#log?.add(read.value.leaf)
+      if (id < seal.to_id) this.#addEntry(last)
+      if (tree.count % 1e4 === 0) this.#options.progress?.(`${where}, entry ${id}`)
     }
     this.entriesSealed += tree.count
-    if (last === undefined) return
-    this.findings.run(where, () => this.#checkSeenLog(seal))
-    if (tree.root() === seal.root) return this.#checkClosing(last, seal, before, where)
-    this.findings.add(
+    if (last === void 0) return
+    const { root } = tree.head()
+    if (root === seal.root) return this.#checkClosing(last, seal, before, where)
+    findings.add(
       'wrong_root',
       where,
-      `its entries ${seal.from_id} to ${seal.to_id} have the root ${tree.root()}, not ${seal.root}`,
+      `its entries ${seal.from_id} to ${seal.to_id} have the root ${root}, not ${seal.root}`,
     )
     this.#loseCount()
   }
-
-  /**
-   * Compares the log up to a seal with a checkpoint of that size that was verified by proofs. Throws Refused.
-   */
-  #checkSeenLog(seal) {
-    const { checkpoint } = this.remembered ?? {}
-    if (checkpoint === undefined || this.log === null) return
-    const seen = readCheckpoint(checkpoint, 'wrong_checkpoint')
-    if (seen.size === seal.to_id) connectLogs(seen, logHeadOf(this.log), null)
+  /** Reads the entry in the place of `due`, with its leaf. @throws Refused */
+  #readDue(shown, due) {
+    const entry = readEntry(shown)
+    if (entry.id !== due) throw new Refused('entry_gap', `the ledger gives entry ${entry.id} in its place`)
+    return {
+      entry,
+      leaf: leafOf(entry),
+    }
   }
-
   /** Forgets what follows from all entries, once some of them aren't there. */
   #loseCount() {
-    this.owed = this.log = this.keyTree = this.olderKeyTree = this.keysStated = null
+    this.#owed = void 0
+    this.#log = void 0
+    this.#keys = void 0
+    this.#olderKeys = void 0
+    this.#keysStated = void 0
   }
-
-  /** Root and count of the agents' keys, by the form of the tree; null if unknown. */
+  /** Root and count of the agents' keys, by the form of the tree. */
   #keyStates() {
-    const states = this.keyTree === null ? {} : { 2: this.keyTree.state(), 1: this.olderKeyTree?.state() }
-    return { 1: null, 2: null, [this.keyForm]: this.keysStated, ...states }
+    const stated = (form) => (form === this.#keyForm ? this.#keysStated : void 0)
+    return this.#keys === void 0
+      ? {
+          1: stated(1),
+          2: stated(2),
+        }
+      : {
+          1: this.#olderKeys?.state(),
+          2: this.#keys.state(),
+        }
   }
-
-  /** The same in the form that is stated by now. */
-  #keyState() {
-    return this.#keyStates()[this.keyForm]
-  }
-
   /** Adds to the sums, the adoptions and the keys what an entry says. */
   #addEntry(entry) {
     const added = owedChange(entry)
-    if (added === undefined) this.unreadable++
-    else if (added !== null && this.owed !== null)
-      this.owed = { ...this.owed, [added.coin]: this.owed[added.coin] + added.change }
+    if (added.kind === 'unreadable') this.unreadable++
+    if (added.kind === 'change' && this.#owed !== void 0)
+      this.#owed = {
+        ...this.#owed,
+        [added.coin]: this.#owed[added.coin] + added.change,
+      }
     this.#listAdoption(entry)
-    if (isKeyChange(entry)) this.#addKey(entry)
+    const field = keyFieldOf(entry.kind)
+    if (field !== void 0) this.#addKey(entry, entry.data[field])
   }
-
   /**
-   * Sets the key that an entry changes, and checks its signature: once an agent has an author key, each
-   * change of its keys needs one by that.
+   * Sets the key that an entry changes, and checks its signature: once an agent has an author key, each change
+   * of its keys needs one by that.
    */
-  #addKey(entry) {
-    const { data, id, kind } = entry
-    const standing = typeof data.agent_id === 'string' ? this.keyTree?.get(data.agent_id) : undefined
-    this.findings.run(`entry ${id}`, () => {
+  #addKey(entry, key) {
+    const { agent_id: agentId, author } = entry.data
+    const standing = typeof agentId === 'string' ? this.#keys?.get(agentId)?.author_key : void 0
+    this.findings.run(`entry ${entry.id}`, () => {
       if (isSignedChange(entry)) checkKeyChange(entry)
-      if (standing?.author_key !== undefined && data.author?.author_key !== standing.author_key)
+      if (standing !== void 0 && !(isObject(author) && author['author_key'] === standing))
         throw new Refused(
           'wrong_author',
-          `changes a key without the signature of the author key that stood, ${standing.author_key}`,
+          `changes a key without the signature of the author key that stood, ${standing}`,
         )
     })
-    const key = data[KEY_FIELDS[kind]]
-    if (typeof data.agent_id !== 'string' || (key !== null && !isHexHash(key))) return // no key of anybody
-    this.areKeysChanged = true
-    this.keysStated = null
-    this.keyTree?.apply(entry)
-    this.olderKeyTree?.apply(entry)
+    if (typeof agentId !== 'string' || (key !== null && !isHexHash$1(key))) return
+    this.#areKeysChanged = true
+    this.#keysStated = void 0
+    this.#keys?.apply(entry)
+    this.#olderKeys?.apply(entry)
   }
-
-  #listAdoption({ id, at, kind, data }) {
-    if (kind !== 'seal_adoption' || this.adoptions.length >= MAX_LISTED) return
-    this.adoptions.push({ entry_id: id, at, data: canonicalJson(data).slice(0, 300) })
+  #listAdoption(entry) {
+    if (entry.kind === 'seal_adoption' && this.adoptions.length < MAX_LISTED)
+      this.adoptions.push({
+        entry_id: entry.id,
+        at: entry.at,
+        data: showData(entry),
+      })
   }
-
   /**
    * Checks the closing entry of a seal: its sums, the seal before, and the log and the keys before the seal.
    */
   #checkClosing({ at, kind, data }, seal, before, where) {
-    if (kind !== 'solvency' || data.seal !== `seal_${seal.seq}` || at !== seal.at) {
+    if (kind !== 'solvency' || data['seal'] !== `seal_${seal.seq}` || at !== seal.at) {
       this.findings.add(
         'wrong_closing',
         where,
@@ -1461,151 +2452,152 @@ class ChainWalk {
       this.#loseCount()
       return
     }
-    const stated = readOwed(data)
-    const isRight =
-      stated !== null &&
-      (this.owed === null || (stated.xno === this.owed.xno && stated.xmr === this.owed.xmr))
-    if (!isRight) {
-      const own = this.owed === null ? 'two sums' : `xno ${this.owed.xno} and xmr ${this.owed.xmr}`
+    const [stated, own] = [readOwed(data['owed']), this.#owed]
+    if (stated === void 0 || (own !== void 0 && (stated.xno !== own.xno || stated.xmr !== own.xmr)))
       this.findings.add(
         'wrong_owed',
         where,
-        `its closing entry states ${show(data.owed)}, the entries give ${own}`,
+        `its closing entry states ${show(data['owed'])}, the entries give ${own === void 0 ? 'two sums' : show(showOwed(own))}`,
       )
-    }
-    this.owed = stated // so that one false sum is one finding
+    this.#owed = stated
     this.#checkPreviousSeal(data, seal, where)
-    this.#checkBefore(data, seal, before, where)
+    this.#isLogged ||= data['log'] !== void 0
+    if (!this.#isLogged) return
+    this.#checkStatedLog(data['log'], seal, before, where)
+    this.#checkStatedKeys(data['keys'], before, where)
   }
-
-  /**
-   * Checks that a closing entry states the log and the keys up to the seal before. Older ones don't state
-   * them.
-   */
-  #checkBefore({ log, keys }, seal, before, where) {
-    this.isLogged ||= log !== undefined
-    if (!this.isLogged) return
-    const isLog = isObject(log) && log.size === seal.from_id - 1 && isHexHash(log.root)
-    if (!isLog || (before.log !== null && log.root !== before.log.root))
-      this.findings.add(
-        'wrong_log',
-        where,
-        `its closing entry states the log ${show(log)}, the entries give ${before.log === null ? `one of size ${seal.from_id - 1}` : show(before.log)}`,
-      )
-    const form = isObject(keys) ? (Object.hasOwn(keys, 'v') ? keys.v : 1) : undefined
-    const isKeys = [1, 2].includes(form) && isWhole(keys.count) && isHexHash(keys.root)
-    const own = (isKeys && before.keys[form]) || null
-    if (!isKeys || (own !== null && (keys.root !== own.root || keys.count !== own.count)))
-      this.findings.add(
-        'wrong_keys',
-        where,
-        `its closing entry states the keys ${show(keys)}, the entries give ${own === null ? 'a root and a count' : show(own)}`,
-      )
-    else if (form < this.keyForm)
-      this.findings.add(
-        'wrong_keys',
-        where,
-        'its closing entry states the keys in form 1, in which revoked keys stay, after one that stated form 2',
-      )
-    else {
-      this.keyForm = form
-      if (form === 2) this.olderKeyTree = null
-      if (!this.areKeysChanged) this.keysStated = { root: keys.root, count: keys.count }
-    }
-  }
-
   /**
    * Checks that a closing entry names the payload of the seal before, so that a head commits to all history.
    * Older ones don't name it.
    */
   #checkPreviousSeal(data, seal, where) {
-    const isThere = Object.hasOwn(data, 'prev_seal')
-    this.isChained ||= isThere
-    if (!this.isChained) return
-    const named = data.prev_seal ?? null
-    const isKnown = this.previous !== null && this.previous.seq === seal.seq - 1
-    const isRight = seal.seq === 1 ? named === null : isKnown ? named === this.previousHash : isHexHash(named)
-    if (isRight) return
-    const due = seal.seq === 1 ? 'null' : isKnown ? this.previousHash : 'the payload hash of a seal'
+    this.#isChained ||= Object.hasOwn(data, 'prev_seal')
+    if (!this.#isChained) return
+    const named = memberOf(data, 'prev_seal') ?? null
+    const previous = this.#previous?.seal.seq === seal.seq - 1 ? this.#previous.payloadHash : void 0
+    const due = seal.seq === 1 ? null : previous
+    if (due === void 0 ? isHexHash$1(named) : named === due) return
     this.findings.add(
       'wrong_prev_seal',
       where,
-      `its closing entry names ${show(named)} as the seal before it, not ${due}`,
+      `its closing entry names ${show(named)} as the seal before it, not ${due === void 0 ? 'the payload hash of a seal' : show(due)}`,
     )
   }
-
+  #checkStatedLog(stated, seal, { log: own }, where) {
+    if (
+      isObject(stated) &&
+      stated['size'] === seal.from_id - 1 &&
+      isHexHash$1(stated['root']) &&
+      (own === void 0 || stated['root'] === own.root)
+    )
+      return
+    const due = own === void 0 ? `one of size ${seal.from_id - 1}` : show(own)
+    this.findings.add(
+      'wrong_log',
+      where,
+      `its closing entry states the log ${show(stated)}, the entries give ${due}`,
+    )
+  }
+  #checkStatedKeys(stated, before, where) {
+    const {
+      root,
+      count,
+      v: form,
+    } = isObject(stated)
+      ? {
+          v: 1,
+          ...stated,
+        }
+      : {}
+    const isForm = form === 1 || form === 2
+    const own = isForm ? before.keys[form] : void 0
+    if (
+      !isForm ||
+      !isWhole(count) ||
+      !isHexHash$1(root) ||
+      (own !== void 0 && (root !== own.root || count !== own.count))
+    ) {
+      const due = own === void 0 ? 'a root and a count' : show(own)
+      this.findings.add(
+        'wrong_keys',
+        where,
+        `its closing entry states the keys ${show(stated)}, the entries give ${due}`,
+      )
+      return
+    }
+    if (form < this.#keyForm) {
+      this.findings.add(
+        'wrong_keys',
+        where,
+        'its closing entry states the keys in form 1, in which revoked keys stay, after one that stated form 2',
+      )
+      return
+    }
+    this.#keyForm = form
+    if (form === 2) this.#olderKeys = void 0
+    if (!this.#areKeysChanged)
+      this.#keysStated = {
+        root,
+        count,
+      }
+  }
   /** Counts the entries behind the last seal, and checks their numbers and their form. */
   async #countWaiting() {
-    const { findings, reader } = this
-    let due = this.previous === null ? 1 : this.previous.to_id + 1
-    for (let entry = await reader.take(due); entry !== undefined; entry = await reader.take(due)) {
-      const isGood = findings.run(`entry ${due}`, () => {
-        checkEntry(entry)
-        checkNumber(entry, due)
-        if (entry.kind === 'seal_adoption') inCanonicalForm(entry.data)
-      })
-      if (!isGood) break
-      this.#listAdoption(entry)
+    let due = (this.#previous?.seal.to_id ?? 0) + 1
+    for (
+      let taken = await this.reader.take(due);
+      taken.kind === 'entry';
+      taken = await this.reader.take(due)
+    ) {
+      const { value } = taken
+      if (
+        this.findings.run(`entry ${due}`, () => {
+          const entry = readEntry(value)
+          if (entry.id !== due)
+            throw new Refused('entry_gap', `the ledger gives entry ${entry.id} in its place`)
+          this.#listAdoption(entry)
+        }).kind === 'refused'
+      )
+        return
       this.entriesWaiting++
       due++
-      if (this.entriesWaiting % 10_000 === 0) this.progress?.(`unsealed entry ${due}`)
+      if (this.entriesWaiting % 1e4 === 0) this.#options.progress?.(`unsealed entry ${due}`)
     }
   }
-
-  /** Words for why a chain without a finding binds nobody, each with a sentence. */
-  notBinding() {
-    const reasons = []
-    if (this.head === null) reasons.push(['no_signed_seal', 'there is no signed seal'])
-    else if (this.keys.trust === 'first_seen') reasons.push(['key_unknown', KEY_UNKNOWN])
-    if (this.head !== null && this.unsignedCount > 0)
-      reasons.push([
-        'unsigned',
-        `${this.unsignedCount === 1 ? 'a seal has' : `${this.unsignedCount} seals have`} no signature`,
-      ])
-    const ahead = this.expected.find(({ seq }) => seq > this.seq)
-    if (ahead !== undefined)
-      reasons.push([
-        'behind',
-        `another reader saw seal ${ahead.seq}, and this chain ends at seal ${this.seq}`,
-      ])
-    const seen = this.mayBeOlder ? null : seenLog(this.remembered)
-    const longest = Math.max(this.headSeal?.to_id ?? 0, this.shown?.[0]?.size ?? 0)
-    if (seen !== null && seen.size > longest)
-      reasons.push([
-        'behind',
-        `a log of ${seen.size} entries was seen before, and the one that is shown ends at entry ${longest}`,
-      ])
-    return reasons
-  }
-
-  /** What is remembered of all entries up to here. */
-  #whatFollowsFromEntries() {
-    const { owed, isChained: chained, isLogged: logged, unreadable, log } = this
-    return {
-      owed: owed && { xno: String(owed.xno), xmr: String(owed.xmr) },
-      ...{ chained, unreadable, adoptions: [...this.adoptions], logged },
-      log: log && { size: log.count, frontier: [...log.frontier] },
-      keys: this.#keyState(),
-      ...(this.keyForm === 1 ? {} : { key_form: this.keyForm }),
+  /** Keeps what follows from all entries up to a signed seal, unless some of them aren't there. */
+  #setChecked(seal, payloadHash) {
+    if (!seal.signed || this.#owed === void 0 || this.#log === void 0) return
+    const state = {
+      owed: showOwed(this.#owed),
+      chained: this.#isChained,
+      unreadable: this.unreadable,
+      adoptions: [...this.adoptions],
+      unsigned: this.unsigned,
+      logged: this.#isLogged,
+      log: this.#log.state(),
+      keys: this.#keyStates()[this.#keyForm] ?? null,
+      ...(this.#keyForm === 1 ? {} : { key_form: this.#keyForm }),
+    }
+    this.checked = {
+      seal,
+      payloadHash,
+      state,
     }
   }
-
-  /** Root and count of the keys, and whether they were recomputed from all entries. */
-  keyReport() {
-    const keys = this.#keyState()
-    return keys && { ...keys, recomputed: this.keyTree !== null }
+  /** Takes a checkpoint that agrees with the log into what is to be remembered, unless it knows a larger one. */
+  rememberCheckpoint({ size, note }) {
+    const known = this.#checkpoint === void 0 ? void 0 : readCheckpoint(this.#checkpoint)
+    if (known?.kind !== 'held' || size >= known.value.size) this.#checkpoint = note
   }
-
-  /** What is to be remembered of a chain without findings: everything up to the last signed seal that was checked. */
-  memory() {
-    const { checkpoint = this.remembered?.checkpoint, heard = this.remembered?.heard ?? [] } = this
-    const kept = this.resumedAt === undefined ? [] : [this.records]
-    const { head, headSeal, atHead } = this.checked
-    const { seq, at, count, from_id, to_id, root, prev_root, signature, pubkey, signed_at } = headSeal
+  /** What is to be remembered: everything up to the last signed seal that was checked. */
+  memory({ seal, payloadHash, state }) {
+    const { seq, at, count, from_id, to_id, root, prev_root, signature, pubkey, algo, signed_at } = seal
+    const checkpoint = this.#checkpoint
     return {
-      ...head,
-      pubkeys: [...this.keys.seen],
-      checked_at: this.clock(),
+      seq,
+      payload_hash: payloadHash,
+      pubkeys: [...this.keyring.seen],
+      checked_at: this.#options.clock(),
       head: {
         seq,
         at,
@@ -1617,433 +2609,281 @@ class ChainWalk {
         signed: true,
         signature,
         pubkey,
-        algo: 'ed25519',
+        algo,
         signed_at,
       },
-      ...atHead,
-      ...(checkpoint === undefined ? {} : { checkpoint }),
-      ...(heard.length === 0 ? {} : { heard }),
-      seals: Buffer.concat([...kept, ...this.fresh])
-        .subarray(0, seq * RECORD_BYTES)
-        .toString('base64'),
+      ...state,
+      ...(checkpoint === void 0 ? {} : { checkpoint }),
+      ...(this.heard.length === 0 ? {} : { heard: this.heard }),
+    }
+  }
+  /** Why a chain without a finding binds nobody. */
+  doubts(shown) {
+    const doubts = []
+    const add = (reason, message) =>
+      doubts.push({
+        reason,
+        message,
+      })
+    if (this.head === void 0) add('no_signed_seal', 'there is no signed seal')
+    else if (this.keyring.trust === 'first_seen') add('key_unknown', KEY_UNKNOWN)
+    if (this.head !== void 0 && this.unsigned > 0)
+      add('unsigned', `${this.unsigned === 1 ? 'a seal has' : `${this.unsigned} seals have`} no signature`)
+    const seen = seenLog(this.remembered)
+    const longest = Math.max(this.head?.seal.to_id ?? 0, shown?.size ?? 0)
+    if (this.#options.mayBeOlder === true) {
+      if (this.remembered !== void 0 && this.seq < this.remembered.seq)
+        add(
+          'not_compared',
+          `it ends at seal ${this.seq}, and what was seen here at seal ${this.remembered.seq}: nothing tells whether that goes on from it`,
+        )
+    } else if (seen !== void 0 && seen.size > longest)
+      add(
+        'behind',
+        `a log of ${seen.size} entries was seen before, and the one that is shown ends at entry ${longest}`,
+      )
+    return doubts
+  }
+  /** What its verdict can rest on besides the key: the checkpoint that is shown, and what was seen before. */
+  support(shown) {
+    const { remembered, head } = this
+    return {
+      checkpoints: shown === void 0 ? [] : [shown],
+      covered: shown?.size ?? 0,
+      upTo: head?.seal.to_id ?? 0,
+      madeAt: head?.seal.at,
+      seenSize:
+        remembered !== void 0 && remembered.seq <= this.seq
+          ? (memoryOf(remembered)?.head.to_id ?? null)
+          : null,
     }
   }
 }
-
-/** Whether a value is a signed seal with this number and payload. */
-function isSameSignedSeal(shown, seq, payloadHash) {
-  try {
-    return shown.signed === true && shown.seq === seq && sha256Hex(sealPayload(shown)) === payloadHash
-  } catch {
-    return false // the walk over everything says what is wrong with it
-  }
-}
-
-function checkNumber(entry, due) {
-  if (entry.id !== due) throw new Refused('entry_gap', `the ledger gives entry ${entry.id} in its place`)
-}
-
-/** The canonical JSON of a value in an entry. Throws Refused `malformed_entry` if it has none. */
-function inCanonicalForm(value) {
-  try {
-    return canonicalJson(value)
-  } catch (error) {
-    throw error instanceof Refused ? new Refused('malformed_entry', error.message) : error
-  }
-}
-
-/**
- * Adds an entry to its seal's tree and to the log. Throws Refused if it is malformed, or has another number.
- */
-function addEntry(tree, log, entry, due) {
-  checkEntry(entry)
-  checkNumber(entry, due)
-  const leaf = sha256Hex('\0' + inCanonicalForm(entry))
-  tree.add(leaf)
-  log?.add(leaf)
-}
-
-/**
- * Gives entries by number from a source that is read forward; begins a new reading only if the numbers jump.
- */
-class EntryReader {
+/** Gives entries by number from a source that is read forward; begins a new reading only if the numbers jump. */
+var EntryReader = class {
   count = 0
   #source
   #limit
-  #iterator = null
-  #due = null
-
+  #iterator
+  #due = 0
   constructor(source, limit) {
     this.#source = source
     this.#limit = limit
   }
-
-  /** The entry that comes in the place of `id`; undefined at the end. Throws Unchecked beyond the limit. */
+  /** The entry that comes in the place of `id`. @throws Unchecked beyond the limit */
   async take(id) {
-    if (this.#iterator === null || this.#due !== id)
+    if (this.#iterator === void 0 || this.#due !== id)
       this.#iterator = this.#source.entries(id)[Symbol.asyncIterator]()
     const { value, done } = await this.#iterator.next()
     this.#due = id + 1
-    if (done) {
+    if (done === true) {
       this.forget()
-      return undefined
+      return { kind: 'end' }
     }
     if (++this.count > this.#limit)
       throw new Unchecked('too_long', `the ledger has more than ${this.#limit} entries (--max-entries)`)
-    return value
+    return {
+      kind: 'entry',
+      value,
+    }
   }
-
   /** Begins a new reading with the next entry. */
   forget() {
-    this.#iterator = null
+    this.#iterator = void 0
   }
 }
 
-// ——— sources: a service, files
-
-/**
- * Seals and entries as a service gives them, page by page.
- *
- * @param save gets all that passes, if it is there
- */
-function serviceSource(base, { save, patience }) {
-  const limits = { seals: SEALS_PER_PAGE, entries: ENTRIES_PER_PAGE }
-  async function list(route, name) {
-    const url = () => `${base}${route}&limit=${limits[name]}`
-    /** Asks a service that is overloaded for half as much from now on. */
-    const ease = () => {
-      if (limits[name] <= MIN_ENTRIES_PER_PAGE) return undefined
-      limits[name] = Math.floor(limits[name] / 2)
-      return url()
-    }
-    const answer = await getJson(url(), patience, ease)
-    if (!isObject(answer) || !Array.isArray(answer[name]))
-      throw new Unchecked('unreachable', `${url()} does not answer with a list of ${name}`)
-    if (answer[name].length > limits[name])
-      throw new Unchecked('unreachable', `${url()} answers with more ${name} than it was asked for`)
-    return answer[name]
-  }
-  return {
-    async *seals(start) {
-      for (let after = start; ;) {
-        const seals = await list(`/seal?after_seq=${after}`, 'seals')
-        if (seals.length === 0) return
-        for (const seal of seals) {
-          await save?.seal(seal)
-          yield seal
-        }
-        const last = seals[seals.length - 1]?.seq
-        if (!isWhole(last) || last <= after) return // the walk has said what is wrong with these; asking on would go in a circle
-        after = last
-      }
+// client/verify/evidence.ts
+/** Writes a proof of a contradiction into a new file. @returns its path @throws Unchecked */
+async function writeEvidence(folder, fork, service, now) {
+  const { kind, ...parts } = fork
+  const text = `${JSON.stringify(
+    {
+      kind,
+      service: service ?? null,
+      found_at: now,
+      ...parts,
     },
-    async *entries(from) {
-      for (let next = from; ;) {
-        const entries = await list(`/api/v1/ledger?from_id=${next}`, 'entries')
-        if (entries.length === 0) return
-        for (const entry of entries) {
-          await save?.entry(entry)
-          yield entry
-        }
-        next += entries.length
-      }
-    },
-  }
-}
-
-/**
- * A failure of the connection, or one that the service calls passing: worth asking again. `isBusy` if the
- * service says that it is overloaded, and `retryAfterMs` if it says when to come again.
- */
-class Passing extends Error {
-  constructor(message, { isBusy = false, retryAfterMs } = {}) {
-    super(message)
-    this.isBusy = isBusy
-    this.retryAfterMs = retryAfterMs
-  }
-}
-
-/**
- * How long a service is waited for: {timeoutMs, deadlineMs, endsAt}, the last by the monotonic clock; and by
- * how many seconds its clock was ahead of this machine's, at the most: `ahead`, null while no answer had a Date.
- */
-function beginPatience({ timeoutMs, deadlineMs }) {
-  return { timeoutMs, deadlineMs, endsAt: performance.now() + deadlineMs, ahead: null }
-}
-
-const HTTP_DATE =
-  /^[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([1-9][0-9]{3}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT$/
-const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
-
-/** The Unix seconds of a Date as RFC 9110 has it; null for any other text. */
-function readHttpDate(text = '') {
-  const [, day, month, year, ...time] = HTTP_DATE.exec(text) ?? []
-  if (!MONTHS.includes(month)) return null
-  return Date.UTC(Number(year), MONTHS.indexOf(month), Number(day), ...time.map(Number)) / 1000
-}
-
-function compareClocks(patience, date) {
-  const at = readHttpDate(date)
-  if (at !== null) patience.ahead = Math.max(at - nowSeconds(), patience.ahead ?? -Infinity)
-}
-
-/**
- * If seals are dated after now, says whether the service's own clock agrees with them. Throws Unchecked
- * `wrong_clock` if it does and nothing else is wrong.
- */
-function judgeClock(findings, { ahead }) {
-  const { future } = findings
-  if (future === null || ahead === null) return
-  if (future.at > future.now + ahead + MAX_CLOCK_SKEW_SECONDS)
-    findings.future = { ...future, date: future.now + ahead }
-  else if (findings.total === 1)
-    throw new Unchecked(
-      'wrong_clock',
-      `the newest seal is dated ${future.at} by the service and this machine's clock says ${future.now}; this machine's clock is ${inMinutes(ahead)} behind, or the service's Date and its seals are wrong together`,
-    )
-}
-
-const inMinutes = (seconds) => (seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min`)
-
-const NEXT_GOES_ON = '; the next check goes on from the last signed seal that was checked'
-
-const tooSlow = ({ deadlineMs }) =>
-  new Unchecked(
-    'deadline',
-    `the service had not answered everything within ${deadlineMs / 1000} s (--deadline)${NEXT_GOES_ON}`,
-  )
-
-/** Fetches JSON, as askAgain() asks. Throws Unchecked. */
-const getJson = (url, patience, ease) =>
-  askAgain(url, patience, async (asked) => parseAnswer(asked, await getBody(asked, patience)), ease)
-
-/**
- * Asks, and again after a failure that may pass: twice, and each time that `ease` gives the URL of a smaller
- * question to a service that is overloaded. Throws Unchecked `unreachable` or `deadline`.
- */
-async function askAgain(url, patience, ask, ease = () => undefined) {
-  let asked = url
-  for (let repeats = 0; ;) {
+    null,
+    2,
+  )}\n`
+  for (let count = 1; ; count++) {
+    const file = path.join(folder, `fork-${now}${count === 1 ? '' : `-${count}`}.json`)
     try {
-      return await ask(asked)
+      await writeFile(file, text, { flag: 'wx' })
+      return file
     } catch (error) {
-      if (!(error instanceof Passing)) throw error
-      const smaller = error.isBusy ? ease() : undefined
-      const pause = RETRY_PAUSES_MS[smaller === undefined ? repeats++ : 0]
-      if (pause === undefined) throw new Unchecked('unreachable', `${asked}: ${error.message}`)
-      asked = smaller ?? asked
-      const pauseMs = error.retryAfterMs ?? pause
-      if (performance.now() + pauseMs > patience.endsAt) throw tooSlow(patience)
-      await sleep(pauseMs)
+      if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST'))
+        throw new Unchecked('usage', `the evidence can't be written: ${error.message}`)
     }
   }
 }
-
-/** The milliseconds of a Retry-After in seconds, at most a minute; undefined for none. */
-const readRetryAfter = (text = '') =>
-  /^[0-9]{1,9}$/.test(text) ? Math.min(Number(text), MAX_RETRY_AFTER_SECONDS) * 1000 : undefined
-
-function parseAnswer(url, body) {
-  try {
-    return parseJson(body)
-  } catch (error) {
-    throw new Unchecked('unreachable', `${url} does not answer in JSON: ${error.message.slice(0, 200)}`)
-  }
+/** Reads what may be evidence. @returns undefined if it isn't any */
+function readEvidence(value) {
+  if (!isObject(value)) return void 0
+  const { kind, sides, notes, pubkey, consistency } = value
+  if (kind === 'fork' && Array.isArray(sides) && sides.length === 2)
+    return {
+      kind,
+      sides,
+    }
+  if (kind === 'log_fork' && Array.isArray(notes) && notes.length === 2)
+    return {
+      kind,
+      notes,
+      pubkey,
+      consistency,
+    }
 }
-
-/**
- * Fetches the bytes of a good answer, decompressed. A redirection is followed within the origin alone. Throws
- * Passing or Unchecked.
- *
- * @returns null for a status that says that there is none, one of `absent`
- */
-async function getBody(url, patience, absent = []) {
-  const { origin } = new URL(url)
-  let address = url
-  for (let redirects = 0; ; redirects++) {
-    const { status, headers, body } = await getOnce(address, patience)
-    compareClocks(patience, headers.date)
-    if (absent.includes(status)) return null
-    if (status === 200) return decompress(url, headers['content-encoding'], body)
-    if (status >= 500 || status === 429)
-      throw new Passing(`answered ${status}`, {
-        isBusy: status === 503 || status === 429,
-        retryAfterMs: readRetryAfter(headers['retry-after']),
-      })
-    if (![301, 302, 303, 307, 308].includes(status))
-      throw new Unchecked('unreachable', `${url} answered ${status}`)
-    const { location = '' } = headers
-    const route = location.startsWith(`${origin}/`) ? location.slice(origin.length) : location
-    if (!/^\/(?!\/)[!-~]*$/.test(route))
-      throw new Unchecked('unreachable', `${url} redirects to another origin`)
-    if (redirects === MAX_REDIRECTS) throw new Unchecked('unreachable', `${url} redirects without end`)
-    address = origin + route
-  }
-}
-
-function decompress(url, encoding = 'identity', body) {
-  if (encoding === 'identity') return body
-  if (encoding !== 'gzip')
-    throw new Unchecked('unreachable', `${url} answers in an encoding that was not asked for`)
-  try {
-    return gunzip(body)
-  } catch {
-    throw new Unchecked(
-      'unreachable',
-      `${url} answers with gzip that is broken, or of more than ${MAX_ANSWER_BYTES} bytes`,
-    )
-  }
-}
-
-/** Decompresses gzip of one member without optional fields (RFC 1952), as servers send it. Throws Error. */
-function gunzip(body) {
-  if (body.length < 18 || body.readUInt32BE(0) !== 0x1f8b0800) throw new Error('no gzip')
-  const { buffer, engine } = zlib.inflateRawSync(body.subarray(10), {
-    maxOutputLength: MAX_ANSWER_BYTES,
-    info: true,
-  })
-  if (10 + engine.bytesWritten + 8 !== body.length || body.readUInt32LE(body.length - 4) !== buffer.length)
-    throw new Error('no end')
-  return buffer
-}
-
-const agents = {
-  'http:': new http.Agent({ keepAlive: true }),
-  'https:': new https.Agent({ keepAlive: true }),
-}
-
-/**
- * Makes one request and reads its whole answer, within a deadline and a size. Rejects with Passing or
- * Unchecked.
- */
-function getOnce(url, patience) {
-  const leftMs = patience.endsAt - performance.now()
-  if (leftMs <= 0) return Promise.reject(tooSlow(patience))
-  const timeoutMs = Math.min(patience.timeoutMs, leftMs)
-  const { protocol } = new URL(url)
-  const { get } = protocol === 'https:' ? https : http
-  let isDone = false
-  return new Promise((resolve, reject) => {
-    const headers = { accept: 'application/json', 'accept-encoding': 'gzip' }
-    const request = get(url, { agent: agents[protocol], headers }, (response) => {
-      const parts = []
-      let bytes = 0
-      response.on('data', (part) => {
-        bytes += part.length
-        if (bytes > MAX_ANSWER_BYTES)
-          fail(new Unchecked('unreachable', `${url} answers with more than ${MAX_ANSWER_BYTES} bytes`))
-        else parts.push(part)
-      })
-      response.on('error', (error) => fail(new Passing(error.message)))
-      response.on('close', () => fail(new Passing('the answer broke off')))
-      response.on('end', () => {
-        isDone = true
-        clearTimeout(timer)
-        resolve({ status: response.statusCode, headers: response.headers, body: Buffer.concat(parts) })
-      })
+/** The keys that evidence is of. */
+const keysOfEvidence = (evidence) =>
+  evidence.kind === 'fork'
+    ? evidence.sides.map((side) => (isObject(side) ? side['pubkey'] : void 0))
+    : [evidence.pubkey]
+const checkEvidence$1 = (evidence, keyring) =>
+  evidence.kind === 'fork' ? checkSealFork(evidence.sides, keyring) : checkLogFork(evidence, keyring)
+function checkSealFork(sides, keyring) {
+  const findings = new Findings()
+  const read = []
+  for (const [place, side] of sides.entries()) {
+    const where = `side ${place + 1}`
+    findings.run(where, () => {
+      const seal = readSeal(
+        isObject(side)
+          ? {
+              ...side,
+              signed: true,
+              algo: 'ed25519',
+              signed_at: memberOf(side, 'at'),
+            }
+          : side,
+      )
+      read.push(seal)
+      checkSignature(seal, keyring, findings, where)
     })
-    const timer = setTimeout(
-      () =>
-        fail(
-          leftMs < patience.timeoutMs
-            ? tooSlow(patience)
-            : new Unchecked('unreachable', `${url} gave no whole answer within ${timeoutMs / 1000} s`),
-        ),
-      timeoutMs,
-    )
-    function fail(error) {
-      if (isDone) return
-      isDone = true
-      clearTimeout(timer)
-      reject(error)
-      request.destroy()
-    }
-    request.on('error', (error) => fail(new Passing(error.message || error.code || 'no connection')))
-  })
-}
-
-/** A source of lists that functions give. */
-function listSource(seals, entries) {
+  }
+  const [one, other] = read
+  if (other !== void 0 && (one?.payload === other.payload || one?.seal.seq !== other.seal.seq))
+    findings.add('no_contradiction', 'evidence', 'it is not two different seals of one number')
   return {
-    async *seals() {
-      yield* seals()
+    findings,
+    report: {
+      seq: one?.seal.seq ?? null,
+      payload_hashes: read.map(({ payload }) => sha256Hex(payload)),
     },
-    async *entries(from) {
-      let isThere = false
-      for await (const entry of entries()) {
-        isThere ||= !isWhole(entry?.id) || entry.id >= from
-        if (isThere) yield entry
-      }
+  }
+}
+function checkLogFork({ notes, pubkey, consistency }, keyring) {
+  const findings = new Findings()
+  const sides = []
+  for (const [place, note] of notes.entries())
+    findings.run(`note ${place + 1}`, () => {
+      if (!isHexHash$1(pubkey)) throw new Refused('wrong_checkpoint', 'it names no key')
+      keyring.check(pubkey)
+      sides.push(expectHeld(verifyCheckpoint(note, [pubkey])))
+    })
+  const [from, to] = sides
+  if (from !== void 0 && to !== void 0) {
+    if (from.origin !== to.origin || !isContradiction(from, to, consistency))
+      findings.add(
+        'no_contradiction',
+        'evidence',
+        'it is not two checkpoints of one log that contradict each other',
+      )
+  }
+  return {
+    findings,
+    report: {
+      sizes: sides.map(({ size }) => size),
+      roots: sides.map(({ root }) => root),
     },
   }
 }
 
-async function readJsonFile(file) {
-  const bytes = await readBounded(file)
-  return parseFile(file, () => parseJson(bytes))
+// client/verify/files.ts
+const MAX_FILE_BYTES = MAX_ANSWER_BYTES
+const DUMP_HEAD = '{"entries":['
+const DUMP_MIDDLE = '],"seals":['
+const DUMP_END = ']}'
+/** Runs something that reads or writes a file. @throws Unchecked `usage` */
+async function fromFile(use) {
+  try {
+    return await use()
+  } catch (error) {
+    throw error instanceof Unchecked ? error : new Unchecked('usage', error.message)
+  }
 }
-
-/** The bytes of a file, up to a size. Throws Unchecked. */
-async function readBounded(file) {
-  const bytes = []
-  let size = 0
-  await fromFile(async () => {
+/** The bytes of a file, up to a size. @throws Unchecked */
+const readBytes = (file) =>
+  fromFile(async () => {
+    const parts = []
+    let size = 0
     for await (const part of createReadStream(file)) {
-      bytes.push(part)
+      parts.push(part)
       size += part.length
       if (size > MAX_FILE_BYTES) throw new Unchecked('usage', `${file} has more than ${MAX_FILE_BYTES} bytes`)
     }
+    return Buffer.concat(parts)
   })
-  return Buffer.concat(bytes)
-}
-
-function parseFile(file, parse) {
+/** A file's text. @throws Unchecked if it can't be read, or isn't UTF-8 */
+async function readText(file) {
+  const bytes = await readBytes(file)
   try {
-    return parse()
+    return decodeText(bytes)
+  } catch {
+    throw new Unchecked('usage', `${file} is not text in UTF-8`)
+  }
+}
+/** The JSON in a file. @throws Unchecked */
+const readJsonFile = async (file) => parseFile(file, await readBytes(file))
+function parseFile(file, bytes) {
+  try {
+    return parseJson(bytes)
   } catch (error) {
     throw new Unchecked('usage', `${file} is not JSON: ${error.message.slice(0, 200)}`)
   }
 }
-
-// ——— dumps
-
-/** The source of a dump as --save writes it, which is read line by line; null for any other file. */
-async function dumpSource(file) {
-  return (await hasDumpLines(file)) ? linesSource(file) : null
+/** A source of lists. */
+function listSource(seals, entries) {
+  return {
+    async *seals() {
+      yield* seals
+    },
+    async *entries(from) {
+      let isReached = false
+      for await (const entry of entries) {
+        isReached ||= !isObject(entry) || !isWhole(entry['id']) || entry['id'] >= from
+        if (isReached) yield entry
+      }
+    },
+  }
 }
-
-async function hasDumpLines(file) {
-  const handle = await open(file)
+/** The source of a dump that is read line by line; undefined for any other file. @throws Unchecked */
+async function dumpSource(file) {
+  const handle = await fromFile(() => open(file))
   try {
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(DUMP_HEAD.length + 1), 0)
-    return buffer.toString('latin1', 0, bytesRead) === DUMP_HEAD + '\n'
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(13), 0)
+    if (buffer.toString('latin1', 0, bytesRead) !== `${DUMP_HEAD}\n`) return void 0
   } finally {
     await handle.close()
   }
+  const again = (part) => ({ [Symbol.asyncIterator]: () => readDump(file, part) })
+  return listSource(again('seals'), again('entries'))
 }
-
-function linesSource(file) {
-  async function* list(wanted) {
-    let part = ''
-    for await (const line of readLines(file)) {
-      const text = line.toString('latin1')
-      if (part === 'end') throw new Unchecked('usage', `${file} goes on after its end`)
-      if (text === DUMP_HEAD) part = 'entries'
-      else if (text === DUMP_MIDDLE) part = 'seals'
-      else if (text === ']}') part = 'end'
-      else if (part === wanted)
-        yield parseFile(file, () => parseJson(text.endsWith(',') ? line.subarray(0, -1) : line))
-      if (part === 'seals' && wanted === 'entries') return
-    }
-    if (part !== 'end') throw new Unchecked('usage', `${file} ends in the middle`)
+async function* readDump(file, wanted) {
+  let part = ''
+  for await (const line of readLines(file)) {
+    const text = line.toString('latin1')
+    if (part === 'end') throw new Unchecked('usage', `${file} goes on after its end`)
+    if (text === DUMP_HEAD) part = 'entries'
+    else if (text === DUMP_MIDDLE) part = 'seals'
+    else if (text === DUMP_END) part = 'end'
+    else if (part === wanted) yield parseFile(file, text.endsWith(',') ? line.subarray(0, -1) : line)
+    if (part === 'seals' && wanted === 'entries') return
   }
-  return listSource(
-    () => list('seals'),
-    () => list('entries'),
-  )
+  if (part !== 'end') throw new Unchecked('usage', `${file} ends in the middle`)
 }
-
-/** The lines of a file as bytes; they end in LF, the last one with or without it. */
+/** The lines of a file as bytes; they end in LF, the last one with or without it. @throws Unchecked */
 async function* readLines(file) {
   let rest = []
   let bytes = 0
@@ -2064,48 +2904,43 @@ async function* readLines(file) {
     }
     take(part.subarray(start))
   }
-  const last = Buffer.concat(rest)
-  if (last.length > 0) yield last
+  if (bytes > 0) yield Buffer.concat(rest)
 }
-
 /** Opens a file to write a dump into, entry by entry; seals are held back until the entries are complete. */
-async function openSave(file) {
-  const handle = await open(file, 'w')
+async function openDump(file) {
+  const handle = await fromFile(() => open(file, 'w'))
   const seals = []
   let pending = [DUMP_HEAD]
   let isFirst = true
   async function flush() {
-    await handle.write(pending.join('\n') + '\n')
+    await handle.write(`${pending.join('\n')}\n`)
     pending = []
   }
   return {
     seal: (seal) => void seals.push(dumpLine(seal)),
     async entry(entry) {
-      if (!isFirst) pending[pending.length - 1] += ','
+      if (!isFirst) pending.push(`${pending.pop() ?? ''},`)
       isFirst = false
       pending.push(dumpLine(entry))
-      if (pending.length > 5_000) {
-        const last = pending.pop() // it may still need its comma
-        await flush()
-        pending.push(last)
-      }
+      if (pending.length <= 5e3) return
+      const last = pending.pop() ?? ''
+      await flush()
+      pending.push(last)
     },
     async close() {
-      pending.push(DUMP_MIDDLE, ...(seals.length > 0 ? [seals.join(',\n')] : []), ']}')
+      pending.push(DUMP_MIDDLE, ...(seals.length > 0 ? [seals.join(',\n')] : []), DUMP_END)
       await flush()
       await handle.close()
     },
   }
 }
-
 /** A value on one line: in canonical form if it has one, else as JSON; `null` if it can't be written. */
 function dumpLine(value) {
   try {
     return canonicalJson(value)
   } catch (error) {
-    if (!(error instanceof Refused)) throw error
+    if (!(error instanceof TypeError)) throw error
   }
-  // The check refuses it; it is kept as evidence if it can be written.
   try {
     return JSON.stringify(value)
   } catch (error) {
@@ -2114,1306 +2949,1384 @@ function dumpLine(value) {
   }
 }
 
-// ——— a receipt
-
+// shared/crypto/commitment.ts
 /**
- * Verifies a receipt.
- *
- * @param known {pinned, remembered, now}: keys, what is remembered of the service or null, and Unix seconds
- * @returns {report, findings, keys, support}
+ * Bytes of a commitment's salt: as long as the hash, so that guessing the content never beats guessing the
+ * salt.
  */
-function verifyReceipt(receipt, known) {
-  const findings = new Findings()
-  const keys = new Keys(known.pinned, known.remembered?.pubkeys ?? [])
-  known = { ...known, records: recordsOf(known.remembered) } // decoded once, and not for each seal
-  const report = {
-    id: null,
-    entries_sealed: 0,
-    entries_waiting: 0,
-    unsigned_seqs: [],
-    openings: 0,
-    authors: [],
-    log: null,
-    pubkeys: [],
-  }
-  const isReceipt = findings.run('receipt', () => {
-    if (!isObject(receipt) || typeof receipt.id !== 'string' || receipt.id === '')
-      throw new Refused('malformed_receipt', 'it names no record')
-    if (!Array.isArray(receipt.entries) || receipt.entries.length === 0)
-      throw new Refused('malformed_receipt', 'it has no entries')
-    if (!receipt.entries.every((item) => isObject(item) && typeof item.sealed === 'boolean'))
-      throw new Refused('malformed_receipt', 'an entry does not say whether it is sealed')
-    if (receipt.sealed !== receipt.entries.every((item) => item.sealed))
-      throw new Refused('malformed_receipt', 'sealed does not say whether all its entries are')
-    if (receipt.openings !== undefined && !Array.isArray(receipt.openings))
-      throw new Refused('malformed_receipt', 'openings is not a list')
-  })
-  if (!isReceipt) return { report, findings, keys, support: NO_SUPPORT }
+const SALT_BYTES = 32
+const HEX_HASH = /^[0-9a-f]{64}$/
+/** Whether salt and content open a commitment; false if the salt isn't 64 hex characters. */
+function isOpenedBy(commitment, salt, content) {
+  return (
+    typeof salt === 'string' &&
+    HEX_HASH.test(salt) &&
+    commitment === commit(Buffer.from(salt, 'hex'), content)
+  )
+}
+/**
+ * Makes a hiding commitment: SHA-256 of the salt's 32 bytes followed by the UTF-8 bytes of the content's
+ * canonical JSON. The content of a record includes its id: bindContent().
+ *
+ * The caller makes and keeps the salt, fresh and random for each commitment. Without the salt, a commitment
+ * reveals nothing about the content, even if only a handful of contents are possible.
+ *
+ * @param salt 32 bytes
+ * @returns 64 lower-case hex characters
+ * @throws TypeError for a salt of another length, or content that has no canonical JSON
+ */
+function commit(salt, content) {
+  if (!(salt instanceof Uint8Array)) throw new TypeError(`"salt" expected a Uint8Array, got ${typeof salt}`)
+  if (salt.length !== SALT_BYTES)
+    throw new TypeError(`"salt" expected ${SALT_BYTES} bytes, got ${salt.length}`)
+  return hash('sha256', Buffer.concat([salt, Buffer.from(canonicalJson(content), 'utf8')]), 'hex')
+}
 
-  report.id = receipt.id
-  const checkpoints = new Map() // by size
-  let upTo = 0 // the last entry under a signed seal
-  let covered = 0 // up to which of those all are in the log of a checkpoint
-  const seals = new Map()
-  const entries = new Map()
-  let lastId = 0
-  for (const item of receipt.entries) {
-    const where = `entry ${number(item.entry?.id)}`
-    const isEntry = findings.run(where, () => {
-      checkEntry(item.entry)
-      if (item.entry.id <= lastId)
+// client/verify/receipt.ts
+const RECEIPT_KEY_UNKNOWN = `${KEY_UNKNOWN}, or check the service first, so that its key is remembered`
+/** The check of a receipt: every entry under its seal, and its place in the log of a signed checkpoint. */
+var ReceiptCheck = class {
+  findings = new Findings()
+  keyring
+  id = null
+  entriesSealed = 0
+  entriesWaiting = 0
+  unsignedSeqs = []
+  openings = 0
+  authors = []
+  /** Its newest checkpoint, and how that stands to the log that was seen; null: none was. */
+  log
+  support = NO_SUPPORT
+  #reader
+  #entries = /* @__PURE__ */ new Map()
+  #seals = /* @__PURE__ */ new Map()
+  #checkpoints = /* @__PURE__ */ new Map()
+  /** Checkpoints by their text: many entries stand under one. */
+  #notes = /* @__PURE__ */ new Map()
+  #lastId = 0
+  /** The last entry under a signed seal. */
+  #upTo = 0
+  /** Up to which of those all are in the log of a checkpoint. */
+  #covered = 0
+  /** For each entry whose path holds, its seal, and where it is in the log, if that is shown. */
+  #placed = []
+  /** The seals that lie in what was seen and couldn't be compared with that. */
+  #uncompared = /* @__PURE__ */ new Set()
+  /** @param receipt what may be one */
+  constructor(receipt, reader) {
+    this.#reader = reader
+    this.keyring = new Keyring(reader.pinned, reader.remembered?.pubkeys ?? [])
+    const read = this.findings.run('receipt', () => readReceipt(receipt))
+    if (read.kind === 'refused') return
+    const { id, entries, openings } = read.value
+    this.id = id
+    for (const item of entries) this.#checkItem(item, id)
+    this.#connect()
+    if (this.#entries.size === entries.length)
+      this.findings.run('receipt', () => checkMaking(id, this.#entries.values()))
+    this.#checkSeals()
+    for (const opening of openings) this.#checkOpening(opening, id)
+  }
+  #checkItem(item, recordId) {
+    const { findings } = this
+    const shown = item['entry']
+    const where = `entry ${showNumber(isObject(shown) ? shown['id'] : void 0)}`
+    const read = findings.run(where, () => {
+      const entry = readEntry(shown)
+      if (entry.id <= this.#lastId)
         throw new Refused('malformed_receipt', 'the entries are not in ascending order')
-      if (!isOfRecord(item.entry, receipt.id))
-        throw new Refused('wrong_record', `is no entry of ${show(receipt.id)}`)
+      if (!isOfRecord(entry, recordId)) throw new Refused('wrong_record', `is no entry of ${show(recordId)}`)
+      return entry
     })
-    if (!isEntry) continue
-    lastId = item.entry.id
-    entries.set(lastId, item.entry)
-    if (isSignedChange(item.entry) && findings.run(where, () => checkKeyChange(item.entry)))
-      report.authors.push(authorAt(item.entry))
-    if (item.sealed) {
-      const isGood = checkSealedItem(item, seals, keys, known, findings, report)
-      const isPlaced =
-        isGood &&
-        item.tlog_proof !== undefined &&
-        findings.run(where, () => checkLogProof(item, keys, checkpoints))
-      if (isGood && item.seal.signed) {
-        if (isPlaced && covered === upTo) covered = lastId
-        upTo = lastId
-      }
-    } else report.entries_waiting++
+    if (read.kind === 'refused') return
+    const entry = read.value
+    this.#lastId = entry.id
+    this.#entries.set(entry.id, entry)
+    if (isSignedChange(entry)) {
+      const author = findings.run(where, () => checkKeyChange(entry))
+      if (author.kind === 'held') this.authors.push(author.value)
+    }
+    if (item['sealed'] !== true) this.entriesWaiting++
+    else this.#checkSealed(item, entry, where)
   }
-  report.log = connectReceipt(checkpoints, known, keys, findings)
-  if (entries.size === receipt.entries.length) findings.run('receipt', () => checkMaking(receipt.id, entries))
-  checkReceiptSeals(seals, findings)
-  for (const opening of receipt.openings ?? []) {
-    let author = null
-    const isGood = findings.run(
-      `opening of entry ${number(opening?.entry_id)}`,
-      () => (author = checkOpening(opening, receipt.id, entries)),
-    )
-    if (isGood) report.openings++
-    if (author !== null) report.authors.push(author)
+  /** Checks an entry's proof, its seal, and its place in the log. */
+  #checkSealed(item, entry, where) {
+    const { findings } = this
+    const read = findings.run(where, () => readSeal(item['seal']))
+    if (read.kind === 'refused') return
+    const { seal } = read.value
+    const placed = findings.run(where, () => checkPath(item, entry, read.value))
+    if (placed.kind === 'held') this.entriesSealed++
+    this.#checkSeal(read.value, where)
+    if (placed.kind === 'refused') return
+    const proof = memberOf(item, 'tlog_proof')
+    const inLog =
+      proof === void 0
+        ? void 0
+        : findings.run(where, () => this.#checkLogProof(proof, entry, String(item['leaf']), read.value))
+    this.#placed.push({
+      seal,
+      place: inLog?.kind === 'held' ? inLog.value : void 0,
+    })
+    if (!seal.signed) return
+    if (inLog?.kind === 'held' && this.#covered === this.#upTo) this.#covered = entry.id
+    this.#upTo = entry.id
   }
-  report.pubkeys = [...keys.seen]
-  const support = {
-    checkpoints: [...checkpoints.values()],
-    covered,
-    upTo,
-    madeAt: null,
-    seenSize: isConnected(report.log) ? seenLog(known.remembered).size : null,
-  }
-  return { report, findings, keys, support }
-}
-
-/**
- * Checks an entry's proof and its seal; adds what does not hold to the findings.
- *
- * @returns whether the proof holds
- */
-function checkSealedItem(item, seals, keys, known, findings, report) {
-  const { entry, leaf, index, path, seal, seq } = item
-  const where = `entry ${entry.id}`
-  let payload
-  const isGood = findings.run(where, () => {
-    payload = sealPayload(seal)
-    if (seq !== seal.seq)
-      throw new Refused('malformed_receipt', `stands under seal ${show(seq)} and brings seal ${seal.seq}`)
-    checkLeaf(entry, leaf)
-    if (isWhole(index) && seal.from_id + index !== entry.id)
-      throw new Refused('wrong_index', `index ${index} of seal ${seal.seq} is entry ${seal.from_id + index}`)
-    checkInclusion({ leaf, path, root: seal.root, index, count: seal.count })
-  })
-  if (payload === undefined) return false
-  if (isGood) report.entries_sealed++
-  const earlier = seals.get(seal.seq)
-  if (earlier !== undefined) {
-    if (earlier.payload !== payload) {
+  /** Checks a seal once, and that the receipt doesn't bring two of one number. */
+  #checkSeal(read, where) {
+    const { findings, keyring } = this
+    const { seal, payload } = read
+    const earlier = this.#seals.get(seal.seq)
+    if (earlier !== void 0 && earlier.payload !== payload) {
       findings.add('conflicting_seals', where, `brings another seal ${seal.seq} than an entry before it`)
-      findings.keepFork(earlier.seal, seal, keys)
-    } else if (earlier.seal.signature === seal.signature && earlier.seal.pubkey === seal.pubkey) return isGood
+      findings.fork ??= sealForkOf(earlier, read, keyring)
+    } else if (earlier?.seal.signature === seal.signature && earlier.seal.pubkey === seal.pubkey) return
+    this.#seals.set(seal.seq, read)
+    checkSealAlone(seal, this.#reader.now, findings, `seal ${seal.seq}`)
+    if (seal.signed) checkSignature(read, keyring, findings, `seal ${seal.seq}`)
+    else this.unsignedSeqs.push(seal.seq)
+    this.#compareWithHead(read)
   }
-  seals.set(seal.seq, { seal, payload })
-  checkSealAlone(seal, known.now, findings, `seal ${seal.seq}`)
-  if (seal.signed) checkSignature(seal, payload, keys, findings, `seal ${seal.seq}`)
-  else report.unsigned_seqs.push(seal.seq)
-  compareWithSeen(seal, payload, keys, known, findings)
-  return isGood
-}
-
-/**
- * Checks an entry's place in the log over all entries, under a checkpoint that a known key has signed, and
- * adds the checkpoint to `checkpoints`. Throws Refused.
- */
-function checkLogProof({ entry, leaf, seal, tlog_proof: text }, keys, checkpoints) {
-  const { index, path, checkpoint: note } = readLogProof(text)
-  const checkpoint = readCheckpoint(note, 'wrong_checkpoint')
-  if (index !== entry.id - 1 || rootByPath(leaf, index, checkpoint.size, path) !== checkpoint.root)
-    throw new Refused('wrong_log_proof', `the path does not lead from entry ${entry.id} to the log's root`)
-  // The key of its seal is judged there.
-  checkNoteSignature(
-    checkpoint,
-    seal.signed ? new Set([...keys.accepted, seal.pubkey]) : keys.accepted,
-    'wrong_checkpoint',
-  )
-  const other = checkpoints.get(checkpoint.size)
-  if (other !== undefined && other.root !== checkpoint.root)
-    throw new Refused('log_rewritten', `two checkpoints of size ${checkpoint.size} differ`)
-  checkpoints.set(checkpoint.size, { ...checkpoint, note })
-}
-
-/** The newest log that was verified before, by entries or by proofs; null if none was. */
-function seenLog(remembered) {
-  if (remembered?.log === undefined) return null
-  const walked = logHeadOf(new GrowingTree(logNodeHash, remembered.log.size, remembered.log.frontier))
-  if (remembered.checkpoint === undefined) return walked
-  const { size, root } = readCheckpoint(remembered.checkpoint, 'wrong_checkpoint')
-  return size >= walked.size ? { size, root, note: remembered.checkpoint } : walked
-}
-
-/**
- * Compares a signed log with the one that was seen: the larger must continue the smaller. Throws Refused
- * `log_rewritten` if they contradict each other.
- *
- * @param proof between the two, as readConsistency() gives it; null if there is none at hand
- * @returns `same`, `consistent`, or `not_checked` without a proof
- */
-function connectLogs(seen, shown, proof) {
-  const [from, to] = seen.size <= shown.size ? [seen, shown] : [shown, seen]
-  if (from.size === to.size ? from.root === to.root : proof === null || isConsistent(from, to, proof.path))
-    return from.size === to.size ? 'same' : proof === null && from.size > 0 ? 'not_checked' : 'consistent'
-  throw new Refused(
-    'log_rewritten',
-    `the log of size ${shown.size} with the root ${shown.root} does not agree with the one seen before, of size ${seen.size} with the root ${seen.root}`,
-  )
-}
-
-const NO_SUPPORT = { checkpoints: [], covered: 0, upTo: 0, madeAt: null, seenSize: null }
-const isConnected = (log) => ['same', 'consistent'].includes(log?.connected)
-
-/**
- * Compares a receipt's newest checkpoint with the log that was seen.
- *
- * @returns both for the report; null without one
- */
-function connectReceipt(checkpoints, { remembered, consistency = null }, keys, findings) {
-  let shown
-  for (const checkpoint of checkpoints.values())
-    if (shown === undefined || checkpoint.size > shown.size) shown = checkpoint
-  if (shown === undefined) return null
-  const seen = seenLog(remembered)
-  let connected = null
-  const isKept =
-    seen === null || findings.run('log', () => (connected = connectLogs(seen, shown, consistency)))
-  if (!isKept) findings.keepLogFork(seen, shown, consistency, keys)
-  const { origin, size, root, note } = shown
-  return { origin, size, root, connected, note }
-}
-
-/**
- * Checks that a seal in a receipt has the payload that it had when it was seen in the chain of the same
- * service.
- */
-function compareWithSeen(seal, payload, keys, { pinned, remembered, records }, findings) {
-  const isOfService = seal.signed ? remembered?.pubkeys.includes(seal.pubkey) : pinned.length === 0
-  if (remembered === null || !isOfService || seal.seq < 1 || seal.seq > remembered.seq) return
-  const isSame =
-    records !== null
-      ? payload === sealPayload(readRecord(records, seal.seq))
-      : seal.seq < remembered.seq || sha256Hex(payload) === remembered.payload_hash // all that an older version kept
-  if (isSame) return
-  findings.add(
-    'history_rewritten',
-    `seal ${seal.seq}`,
-    'has another payload than when it was seen in the chain',
-  )
-  if (records !== null) findings.keepFork(readSignedRecord(records, seal.seq, remembered.pubkeys), seal, keys)
-}
-
-/** Words for why a receipt without a finding binds nobody, each with a sentence. */
-function receiptNotBinding({ report, keys }) {
-  const reasons = []
-  const { entries_waiting: waiting, unsigned_seqs: unsigned } = report
-  if (waiting > 0)
-    reasons.push(['waiting', `${waiting === 1 ? 'an entry waits' : `${waiting} entries wait`} for a seal`])
-  if (unsigned.length > 0) reasons.push(['unsigned', `seal ${unsigned.join(' ')} has no signature`])
-  if (keys.trust === 'first_seen' && keys.seen.size > 0) reasons.push(['key_unknown', RECEIPT_KEY_UNKNOWN])
-  return reasons
-}
-
-/** Throws Refused unless `leaf` is the entry's hash. */
-function checkLeaf(entry, leaf) {
-  let own
-  try {
-    own = leafHash(entry)
-  } catch (error) {
-    throw error instanceof Refused ? new Refused('malformed_entry', error.message) : error
+  /** A seal of the remembered head's number must be that very seal. */
+  #compareWithHead(read) {
+    const { remembered, pinned } = this.#reader
+    const { seal, payload } = read
+    if (remembered === void 0 || seal.seq !== remembered.seq) return
+    if (
+      !(seal.signed ? remembered.pubkeys.includes(seal.pubkey) : pinned.length === 0) ||
+      sha256Hex(payload) === remembered.payload_hash
+    )
+      return
+    this.findings.add(
+      'history_rewritten',
+      `seal ${seal.seq}`,
+      'has another payload than when it was seen in the chain',
+    )
+    const head = memoryOf(remembered)?.head
+    if (head !== void 0) this.findings.fork ??= sealForkOf(readSeal(head), read, this.keyring)
   }
-  if (leaf !== own) throw new Refused('wrong_leaf', `the entry's leaf is ${own}, not ${show(leaf)}`)
-}
-
-/** Checks what the seals of a receipt say about each other. */
-function checkReceiptSeals(seals, findings) {
-  const inOrder = [...seals.values()].map(({ seal }) => seal).sort((a, b) => a.seq - b.seq)
-  for (const [position, seal] of inOrder.entries()) {
-    if (position === 0) continue
-    const previous = inOrder[position - 1]
-    checkSealLink(previous, seal, findings, `seal ${seal.seq}`)
-    if (seal.seq > previous.seq + 1 && seal.from_id <= previous.to_id)
-      findings.add(
-        'range_gap',
-        `seal ${seal.seq}`,
-        `begins at entry ${seal.from_id}, seal ${previous.seq} ends at ${previous.to_id}`,
+  /** Checks an entry's place in the log, under a checkpoint that a known key has signed. @throws Refused */
+  #checkLogProof(text, entry, leaf, { seal }) {
+    const proof = expectHeld(readLogProof(text))
+    const known = this.#notes.get(proof.checkpoint)
+    const log = known ?? expectHeld(readCheckpoint(proof.checkpoint))
+    expectHeld(verifyPlace(entry.id, leaf, proof, log))
+    const keys = seal.signed ? [...this.keyring.accepted, seal.pubkey] : this.keyring.accepted
+    if (known === void 0) expectHeld(verifySigner(log, keys))
+    this.#notes.set(proof.checkpoint, log)
+    const other = this.#checkpoints.get(log.size)
+    if (other !== void 0 && other.root !== log.root)
+      throw new Refused('log_rewritten', `two checkpoints of size ${log.size} differ`)
+    this.#checkpoints.set(log.size, log)
+    const seen = memoryOf(this.#reader.remembered)?.log
+    return {
+      log,
+      connected: expectHeld(connectEntry(entry.id, leaf, proof, log, seen)),
+    }
+  }
+  /** Compares the newest checkpoint with the log that was seen. */
+  #connect() {
+    const { remembered, consistency } = this.#reader
+    const seen = seenLog(remembered)
+    let newest
+    for (const log of this.#checkpoints.values()) if (log.size > (newest?.size ?? -1)) newest = log
+    if (newest !== void 0) {
+      const signed = newest
+      const compared = seen && this.findings.take('log', connectLogs(seen, signed, consistency))
+      if (seen !== void 0 && compared?.kind === 'refused')
+        this.findings.fork ??= logForkOf(seen, signed, consistency, this.keyring.accepted)
+      this.log = {
+        signed,
+        connected: compared?.kind === 'held' ? compared.value : null,
+      }
+    }
+    const isConnected = this.log?.connected === 'same' || this.log?.connected === 'consistent'
+    this.support = {
+      checkpoints: [...this.#checkpoints.values()],
+      covered: this.#covered,
+      upTo: this.#upTo,
+      madeAt: void 0,
+      seenSize: isConnected ? (seen?.size ?? null) : null,
+    }
+    for (const { seal, place } of this.#placed) {
+      const isCompared =
+        seal.seq === remembered?.seq ||
+        place?.connected === 'same' ||
+        (isConnected && place?.log.size === newest?.size)
+      if (seen !== void 0 && seal.to_id <= seen.size && !isCompared) this.#uncompared.add(seal.seq)
+    }
+  }
+  /** Checks what the seals say about each other. */
+  #checkSeals() {
+    const inOrder = [...this.#seals.values()].map(({ seal }) => seal).sort((a, b) => a.seq - b.seq)
+    for (const [place, seal] of inOrder.entries()) {
+      const previous = inOrder[place - 1]
+      if (previous === void 0) continue
+      checkSealLink(previous, seal, this.findings, `seal ${seal.seq}`)
+      if (seal.seq > previous.seq + 1 && seal.from_id <= previous.to_id)
+        this.findings.add(
+          'range_gap',
+          `seal ${seal.seq}`,
+          `begins at entry ${seal.from_id}, seal ${previous.seq} ends at ${previous.to_id}`,
+        )
+    }
+  }
+  #checkOpening(opening, recordId) {
+    const where = `opening of entry ${showNumber(isObject(opening) ? opening['entry_id'] : void 0)}`
+    const checked = this.findings.run(where, () => checkOpening(opening, recordId, this.#entries))
+    if (checked.kind === 'refused') return
+    this.openings++
+    this.authors.push(...checked.value)
+  }
+  /** Why a receipt without a finding binds nobody. */
+  doubts() {
+    const doubts = []
+    const add = (reason, message) =>
+      doubts.push({
+        reason,
+        message,
+      })
+    const { entriesWaiting: waiting, unsignedSeqs: unsigned, keyring } = this
+    if (waiting > 0)
+      add('waiting', `${waiting === 1 ? 'an entry waits' : `${waiting} entries wait`} for a seal`)
+    if (unsigned.length > 0) add('unsigned', `seal ${unsigned.join(' ')} has no signature`)
+    if (keyring.trust === 'first_seen' && keyring.seen.size > 0) add('key_unknown', RECEIPT_KEY_UNKNOWN)
+    if (this.#uncompared.size > 0)
+      add(
+        'not_compared',
+        `seal ${[...this.#uncompared].join(' ')} lies in the ledger that was seen here, and nothing shows that it is the same: --consistency, with a receipt in the log`,
       )
+    return doubts
   }
 }
-
+/** Reads what may be a receipt. @throws Refused `malformed_receipt` */
+function readReceipt(value) {
+  const malformed = (sentence) => new Refused('malformed_receipt', sentence)
+  if (!isObject(value) || typeof value['id'] !== 'string' || value['id'] === '')
+    throw malformed('it names no record')
+  const { id, entries, openings = [], sealed } = value
+  if (!Array.isArray(entries) || entries.length === 0) throw malformed('it has no entries')
+  if (!entries.every((item) => isObject(item) && typeof item['sealed'] === 'boolean'))
+    throw malformed('an entry does not say whether it is sealed')
+  if (sealed !== entries.every((item) => item['sealed']))
+    throw malformed('sealed does not say whether all its entries are')
+  if (!Array.isArray(openings)) throw malformed('openings is not a list')
+  return {
+    id,
+    entries,
+    openings,
+  }
+}
+/** Checks that an entry is in its seal where its index says. @throws Refused */
+function checkPath(item, entry, { seal }) {
+  const { leaf, index, path, seq } = item
+  if (seq !== seal.seq)
+    throw new Refused('malformed_receipt', `stands under seal ${show(seq)} and brings seal ${seal.seq}`)
+  checkLeaf(entry, leaf)
+  if (isWhole(index) && seal.from_id + index !== entry.id)
+    throw new Refused('wrong_index', `index ${index} of seal ${seal.seq} is entry ${seal.from_id + index}`)
+  checkInclusion({
+    leaf,
+    path,
+    root: seal.root,
+    index,
+    count: seal.count,
+  })
+}
+/** Checks that a leaf is number `index` of `count` under a root. @throws Refused with the words of verifyInclusion() */
+function checkInclusion({ leaf, path, root, index, count }) {
+  const isStep = (step) =>
+    isObject(step) && isHexHash$1(step['hash']) && (step['side'] === 'left' || step['side'] === 'right')
+  if (!isHexHash$1(leaf) || !isHexHash$1(root) || !Array.isArray(path) || !path.every(isStep))
+    throw new Refused('malformed_proof', 'it is not leaf, root and a path of {hash, side}')
+  const verdict = verifyInclusion({
+    leaf,
+    path,
+    root,
+    index,
+    count,
+  })
+  if (!verdict.ok) throw new Refused(verdict.reason, verdict.message)
+}
 /**
- * Checks that an opening gives the commitment in its entry, and its author's signature. Throws Refused.
+ * Checks that an opening gives the commitment in its entry, and its author's signature.
  *
- * @returns whose key signed what is opened, as authorAt(); null if nobody's
+ * @returns whose key signed what is opened; none if nobody's
+ * @throws Refused
  */
-function checkOpening(opening, record, entries) {
+function checkOpening(opening, recordId, entries) {
   const wrong = (sentence) => new Refused('wrong_opening', sentence)
+  const { entry_id: entryId, field, salt, content } = isObject(opening) ? opening : {}
   if (
     !isObject(opening) ||
-    typeof opening.field !== 'string' ||
-    !isHexHash(opening.salt) ||
-    !('content' in opening)
+    typeof field !== 'string' ||
+    !isHexHash$1(salt) ||
+    !Object.hasOwn(opening, 'content')
   )
     throw wrong('it is not {entry_id, field, salt, content}')
-  const data = entries.get(opening.entry_id)?.data
-  if (data === undefined) throw wrong('there is no such entry in the receipt')
-  const commitment = Object.hasOwn(data, opening.field) ? data[opening.field] : undefined
-  if (!isHexHash(commitment)) throw wrong(`the entry has no commitment in ${show(opening.field)}`)
-  let content
-  try {
-    content = canonicalJson(opening.content)
-  } catch (error) {
-    throw error instanceof Refused ? wrong(error.message) : error
+  const entry = entries.get(entryId)
+  if (entry === void 0) throw wrong('there is no such entry in the receipt')
+  const commitment = memberOf(entry.data, field)
+  if (!isHexHash$1(commitment)) throw wrong(`the entry has no commitment in ${show(field)}`)
+  if (!inCanonicalForm('wrong_opening', () => isOpenedBy(commitment, salt, content)))
+    throw wrong(`salt and content do not give the commitment in ${show(field)}`)
+  if (isObject(content) && Object.hasOwn(content, 'id') && content['id'] !== recordId)
+    throw wrong(`its content is of another record, ${show(content['id'])}`)
+  return checkOpenedAuthor(opening, entry)
+}
+/** The checkpoint of the largest size in a receipt of which nothing is checked yet; undefined if there is none. */
+function newestCheckpoint(receipt) {
+  let newest
+  const entries = isObject(receipt) && Array.isArray(receipt['entries']) ? receipt['entries'] : []
+  for (const item of entries) {
+    const proof = readLogProof(isObject(item) ? item['tlog_proof'] : void 0)
+    const read = proof.kind === 'held' ? readCheckpoint(proof.value.checkpoint) : proof
+    if (read.kind === 'held' && read.value.size > (newest?.size ?? -1)) newest = read.value
   }
-  if (
-    sha256Hex(Buffer.concat([Buffer.from(opening.salt, 'hex'), Buffer.from(content, 'utf8')])) !== commitment
-  )
-    throw wrong(`salt and content do not give the commitment in ${show(opening.field)}`)
-  // Commitments of earlier versions are to the content alone.
-  if (isObject(opening.content) && Object.hasOwn(opening.content, 'id') && opening.content.id !== record)
-    throw wrong(`its content is of another record, ${show(opening.content.id)}`)
-  return checkOpenedAuthor(opening, entries.get(opening.entry_id))
+  return newest
 }
-
-// ——— signatures of agents over what they put on record
-
-/** By the entry's kind: which opening the signature comes with, and the fields of what is signed. */
-const AUTHORED = new Map([
-  ['post', { opening: 'content_hash', fields: ['body', 'topic'] }],
-  ['claim', { opening: 'content_hash', fields: ['kind', 'resolve_by', 'statement'] }],
-  ['verdict', { opening: 'evidence_hash', fields: ['claim_id', 'evidence', 'outcome'] }],
-  ['dm_key_change', { fields: ['dm_key'] }],
-  ['author_key_change', { fields: ['author_key'] }],
-])
-
-const authorAt = ({ id, data }) => ({ entry_id: id, author_key: data.author.author_key })
-
-/** The field of `data` that has the key, by the kind of entry that changes one. */
-const KEY_FIELDS = { dm_key_change: 'dm_key', author_key_change: 'author_key' }
-const isKeyChange = ({ kind }) => Object.hasOwn(KEY_FIELDS, kind)
-const isSignedChange = (entry) => isKeyChange(entry) && Object.hasOwn(entry.data, 'author')
-
-/** A change of a key carries the whole signature, by the author key that stood before it. */
-const checkKeyChange = (entry) => checkAuthor(entry, entry.data.author, {})
-
-/** Checks the author's signature that comes with an opening. Throws Refused. @returns as checkOpening() */
-function checkOpenedAuthor(opening, entry) {
-  const { kind, data } = entry
-  if (AUTHORED.get(kind)?.opening !== opening.field) return null
-  const [states, shows] = [Object.hasOwn(data, 'author'), Object.hasOwn(opening, 'author')]
-  if (!states && !shows) return null
-  const { author } = opening
-  const wrong = (sentence) => new Refused('wrong_author', sentence)
-  if (states !== shows)
-    throw wrong(
-      states ? 'the entry carries a signature, and none is shown' : 'the entry carries no signature',
-    )
-  checkAuthor(entry, author, isObject(opening.content) ? opening.content : {})
-  const hash = sha256Hex(Buffer.from(author.signature, 'base64'))
-  if (
-    !isObject(data.author) ||
-    data.author.author_key !== author.author_key ||
-    data.author.signature_hash !== hash
-  )
-    throw wrong('the entry carries another signature')
-  return authorAt(entry)
-}
-
-/**
- * Checks an author's signature over what an entry says. Throws Refused `wrong_author`.
- *
- * @param opened the content that the entry has a commitment to
- */
-function checkAuthor({ kind, data }, author, opened) {
-  const wrong = (sentence) => new Refused('wrong_author', sentence)
-  const isWellFormed =
-    isObject(author) &&
-    isHexHash(author.author_key) &&
-    isSignature(author.signature) &&
-    isObject(author.seen) &&
-    isWhole(author.seen.size) &&
-    isHexHash(author.seen.root)
-  if (!isWellFormed) throw wrong('its author is not {author_key, seen: {size, root}, signature}')
-  if (typeof data.agent_id !== 'string') throw wrong('the entry names no agent')
-  const valueOf = (field) =>
-    Object.hasOwn(opened, field) ? opened[field] : Object.hasOwn(data, field) ? data[field] : null
-  const content = Object.fromEntries(AUTHORED.get(kind).fields.map((field) => [field, valueOf(field)]))
-  const { size, root } = author.seen
-  let text
-  try {
-    text = canonicalJson({ agent_id: data.agent_id, kind, content, seen: { size, root } })
-  } catch (error) {
-    throw error instanceof Refused ? wrong(error.message) : error
-  }
-  if (isWeakKey(author.author_key)) throw wrong(`anyone can sign for the key ${author.author_key}`)
-  if (!isSignedBy(author.author_key, text, author.signature))
-    throw wrong(`the signature is not that of ${author.author_key} over what the entry says`)
-}
-
-/**
- * By the prefix of a record's id: the kind of entry that makes such a record, and, for each kind that may
- * stand under it, the fields of `data` of which the first that is there is the record's id. The ids of other
- * records may stand in the same data, so that one that stands anywhere says little.
- */
-const RECORD_KINDS = new Map(
-  Object.entries({
-    agt: {
-      madeBy: 'registration',
-      registration: ['agent_id'],
-      token_rotation: ['agent_id'],
-      dm_key_change: ['agent_id'],
-      author_key_change: ['agent_id'],
-      witness_key: ['agent_id'],
-      pass_credit: ['claim_id', 'payment_id', 'invoice_id', 'order_id', 'agent_id'], // else it is that record's
-      ban: ['agent_id'],
-      unban: ['agent_id'],
-      hide: ['agent_id'],
-      unhide: ['agent_id'],
-    },
-    pst: { madeBy: 'post', post: ['post_id'], hide: ['post_id'], unhide: ['post_id'] },
-    clm: {
-      madeBy: 'claim',
-      claim: ['claim_id'],
-      proposal_accepted: ['claim_id'],
-      pass_credit: ['claim_id'],
-      hide: ['claim_id'],
-      unhide: ['claim_id'],
-    },
-    vrd: { madeBy: 'verdict', verdict: ['verdict_id'] },
-    ann: { madeBy: 'announcement', announcement: ['announcement_id'] },
-    ofr: {
-      madeBy: 'offer',
-      offer: ['offer_id'],
-      offer_closed: ['offer_id'],
-      hide: ['offer_id'],
-      unhide: ['offer_id'],
-    },
-    mkt: {
-      madeBy: 'order',
-      order: ['order_id'],
-      fee: ['order_id'],
-      payment: ['order_id'],
-      dispute: ['order_id'],
-      dispute_outcome: ['order_id'],
-    },
-    wrk: { madeBy: 'pass_credit', pass_credit: ['order_id'] },
-    inv: { madeBy: 'pass_credit', pass_credit: ['payment_id', 'invoice_id'] }, // else the payment's
-    pay: { madeBy: 'payment', payment: ['step', 'payment_id'], pass_credit: ['payment_id'] }, // with a step it is an order's
-    out: { madeBy: 'payout', payout: ['payout_id'] },
-    opr: { madeBy: 'operator_act', operator_act: ['act_id'] },
-    rcn: { madeBy: 'reconcile', reconcile: ['reconciliation_id'] },
-    seal: { solvency: ['seal'], seal_adoption: ['seal'] },
-  }).map(([prefix, { madeBy, ...kinds }]) => [prefix, { madeBy, kinds: new Map(Object.entries(kinds)) }]),
-)
-
-const kindsOf = (id) => RECORD_KINDS.get(id.split('_', 1)[0])
-
-const KNOWN_KINDS = new Set([...RECORD_KINDS.values()].flatMap(({ kinds }) => [...kinds.keys()]))
-
-/**
- * Whether an entry belongs to the record of this id. A kind that is in no row of the table is newer than it:
- * then the id must be some string in the data.
- */
-function isOfRecord({ kind, data }, id) {
-  const fields = kindsOf(id)?.kinds.get(kind)
-  if (fields === undefined) return !KNOWN_KINDS.has(kind) && names(data, id)
-  const field = fields.find((name) => Object.hasOwn(data, name))
-  return field !== undefined && data[field] === id
-}
-
-/**
- * Throws Refused unless the entry that makes the record is among these: a record that was never made must not
- * be proven by what others say of it.
- */
-function checkMaking(id, entries) {
-  const madeBy = kindsOf(id)?.madeBy
-  if (madeBy !== undefined && ![...entries.values()].some(({ kind }) => kind === madeBy))
-    throw new Refused('wrong_record', `has no entry of kind ${madeBy}, without which there is no ${show(id)}`)
-}
-
-/** Whether some string in `value` is `id`. */
-function names(value, id) {
-  const open = [value]
-  while (open.length > 0) {
-    const next = open.pop()
-    if (next === id) return true
-    // One by one: a call takes only so many arguments.
-    if (typeof next === 'object' && next !== null) for (const part of Object.values(next)) open.push(part)
-  }
-  return false
-}
-
-// ——— vectors
-
-/** Runs one vector by its `kind`; its `reason` isn't looked at. Without `now` no seal is of the future. */
-async function verifyVector(vector) {
-  if (!isObject(vector)) throw new Unchecked('usage', 'a vector is not an object')
-  const { pubkeys: pinned = [], remembered = null, now = Infinity } = vector
-  if (vector.kind === 'seal') {
-    if (!Array.isArray(vector.seals) || !Array.isArray(vector.entries))
-      throw new Unchecked('usage', 'a vector of seals has seals and entries')
-    const source = listSource(
-      () => vector.seals,
-      () => vector.entries,
-    )
-    const walk = await verifyChain(source, { pinned, remembered, clock: () => now, isFull: true })
-    return { findings: walk.findings, reasons: walk.notBinding() }
-  }
-  if (vector.kind === 'receipt') {
-    const checked = verifyReceipt(vector.receipt, { pinned, remembered, now })
-    return { findings: checked.findings, reasons: receiptNotBinding(checked) }
-  }
-  const check = VECTOR_CHECKS[vector.kind]
-  if (check === undefined)
-    throw new Unchecked('usage', `there is no kind of vector called ${show(vector.kind)}`)
-  const findings = new Findings()
-  findings.run(vector.kind, () => check(vector))
-  return { findings, reasons: [] }
-}
-
-const VECTOR_CHECKS = {
-  'canonical-json': ({ cases }) => cases.forEach(checkCanonicalCase),
-  leaf: ({ entry, leaf }) => {
-    checkEntry(entry)
-    checkLeaf(entry, leaf)
-  },
-  tree: ({ leaves, roots }) => {
-    const tree = new GrowingTree()
-    for (const [index, leaf] of leaves.entries()) {
-      tree.add(leaf)
-      const root = roots[String(index + 1)]
-      if (root !== undefined && tree.root() !== root)
-        throw new Refused('wrong_root', `${index + 1} leaves have the root ${tree.root()}, not ${root}`)
-    }
-  },
-  proof: (proof) => {
-    if (proof.entry !== undefined) checkLeaf(proof.entry, proof.leaf)
-    checkInclusion(proof)
-  },
-}
-
-function checkCanonicalCase({ json, canonical, sha256 }) {
-  let value
-  try {
-    value = parseJsonText(json)
-  } catch (error) {
-    throw error instanceof RangeError
-      ? new Refused('no_canonical_form', error.message)
-      : new Refused('malformed_json', error.message)
-  }
-  const own = canonicalJson(value)
-  if (own !== canonical) throw new Refused('wrong_canonical_form', `it is ${own}, not ${canonical}`)
-  if (sha256 !== undefined && sha256Hex(own) !== sha256)
-    throw new Refused('wrong_canonical_form', `its SHA-256 is ${sha256Hex(own)}, not ${sha256}`)
-}
-
-// ——— evidence: two seals of one number that a key has signed
-
-/** Writes a proof of a contradiction into a new file, which anybody can check. @returns its path */
-async function writeEvidence(folder, found) {
-  const text = JSON.stringify(found, null, 2) + '\n'
-  const { found_at: now } = found
-  for (let count = 1; ; count++) {
-    const file = path.join(folder, `fork-${now}${count === 1 ? '' : `-${count}`}.json`)
-    try {
-      await writeFile(file, text, { flag: 'wx' })
-      return file
-    } catch (error) {
-      if (error.code !== 'EEXIST')
-        throw new Unchecked('usage', `the evidence can't be written: ${error.message}`)
-    }
-  }
-}
-
-/** Checks that two seals prove a fork: no finding means that they do. */
-function verifyEvidence(evidence, { pinned, remembered }) {
-  const findings = new Findings()
-  const keys = new Keys(pinned, remembered)
-  const report = { seq: null, payload_hashes: [] }
-  const payloads = []
-  for (const [place, side] of evidence.sides.entries()) {
-    const where = `side ${place + 1}`
-    findings.run(where, () => {
-      const seal = { ...side, signed: true, algo: 'ed25519', signed_at: side?.at }
-      const payload = sealPayload(seal)
-      payloads.push(payload)
-      report.payload_hashes.push(sha256Hex(payload))
-      report.seq ??= seal.seq
-      checkSignature(seal, payload, keys, findings, where)
-    })
-  }
-  const isFork =
-    payloads.length < 2 || (payloads[0] !== payloads[1] && evidence.sides[0].seq === evidence.sides[1].seq)
-  if (!isFork) findings.add('no_contradiction', 'evidence', 'it is not two different seals of one number')
-  report.pubkeys = [...keys.seen]
-  return { report, findings, keys }
-}
-
-/**
- * Whether two logs contradict each other: they have one size and two roots, or the proof shows that the
- * larger begins with another log of the smaller's size.
- */
-function isContradiction(from, to, consistency) {
-  if (from.size === to.size) return from.root !== to.root
-  const { root, path } = isObject(consistency) ? consistency : {}
-  return (
-    isHexHash(root) &&
-    root !== from.root &&
-    from.size > 0 &&
-    isConsistent({ size: from.size, root }, to, path)
-  )
-}
-
-/** Checks that two signed checkpoints prove a fork of the log: no finding means that they do. */
-function verifyLogEvidence({ pubkey, notes, consistency }, { pinned, remembered }) {
-  const findings = new Findings()
-  const keys = new Keys(pinned, remembered)
-  const report = { sizes: [], roots: [], pubkeys: [] }
-  const sides = []
-  for (const [place, note] of notes.entries())
-    findings.run(`note ${place + 1}`, () => {
-      const side = readCheckpoint(note, 'wrong_checkpoint')
-      if (!isHexHash(pubkey)) throw new Refused('wrong_checkpoint', 'it names no key')
-      keys.check(pubkey)
-      checkNoteSignature(side, [pubkey], 'wrong_checkpoint')
-      sides.push(side)
-      report.sizes.push(side.size)
-      report.roots.push(side.root)
-    })
-  if (sides.length === 2) {
-    const [from, to] = sides
-    const isOther = isContradiction(from, to, consistency)
-    if (from.origin !== to.origin || !isOther)
-      findings.add(
-        'no_contradiction',
-        'evidence',
-        'it is not two checkpoints of one log that contradict each other',
+/** The keys that a receipt's seals name. */
+const keysIn = (receipt) =>
+  isObject(receipt) && Array.isArray(receipt['entries'])
+    ? receipt['entries'].map((item) =>
+        isObject(item) && isObject(item['seal']) ? item['seal']['pubkey'] : void 0,
       )
+    : []
+
+// client/verify/service.ts
+const SEALS_PER_PAGE = 1e3
+const ENTRIES_PER_PAGE = 1e4
+const MIN_PER_PAGE = 100
+const MAX_REDIRECTS = 3
+const RETRY_PAUSES_MS = [500, 1500]
+const MAX_RETRY_AFTER_SECONDS = 60
+const beginPatience = (timeoutMs, deadlineMs) => ({
+  timeoutMs,
+  deadlineMs,
+  endsAt: performance.now() + deadlineMs,
+  ahead: void 0,
+})
+/** Seals and entries as a service gives them, page by page. */
+function serviceSource(base, patience, recorder) {
+  const limits = {
+    seals: SEALS_PER_PAGE,
+    entries: ENTRIES_PER_PAGE,
   }
-  report.pubkeys = [...keys.seen]
-  return { report, findings, keys }
-}
-
-// ——— the state file: {BASE_URL: what is remembered of that service}, see "the whole chain"
-
-const STATE_FORMS = {
-  head: (head) => isObject(head) && head.signed === true,
-  owed: (owed) => readOwed({ owed }) !== null,
-  chained: (value) => typeof value === 'boolean',
-  unreadable: isWhole,
-  adoptions: Array.isArray,
-  seals: (text) => typeof text === 'string',
-}
-/** An older version kept none of these. */
-const LOG_FORMS = {
-  logged: (value) => typeof value === 'boolean',
-  log: (log) =>
-    isObject(log) &&
-    isWhole(log.size) &&
-    Array.isArray(log.frontier) &&
-    log.frontier.length === countBits(log.size) &&
-    log.frontier.every(isHexHash),
-  keys: (keys) => keys === null || (isObject(keys) && isWhole(keys.count) && isHexHash(keys.root)),
-}
-
-const isCheckpoint = (note) => {
-  try {
-    return isObject(readCheckpoint(note, 'malformed'))
-  } catch {
-    return false
-  }
-}
-
-const OPTIONAL_FORMS = {
-  key_form: (form) => form === 1 || form === 2,
-  checkpoint: isCheckpoint,
-  heard: (notes) => Array.isArray(notes) && notes.every(isCheckpoint),
-}
-
-const countBits = (size) => size.toString(2).replaceAll('0', '').length
-
-/** Whether a value has the form of what is remembered of a service. */
-function isMemory(memory) {
-  const isHead =
-    isObject(memory) &&
-    isWhole(memory.seq) &&
-    isHexHash(memory.payload_hash) &&
-    isHexHash(memory.history) &&
-    Array.isArray(memory.pubkeys) &&
-    memory.pubkeys.every(isHexHash)
-  if (!isHead || memory.seals === undefined) return isHead // an older version kept no more
-  const forms = Object.entries({
-    ...STATE_FORMS,
-    ...(memory.log === undefined ? {} : LOG_FORMS),
-    ...OPTIONAL_FORMS,
-  })
-  const isWellFormed = forms.every(
-    ([field, isRight]) => (field in OPTIONAL_FORMS && memory[field] === undefined) || isRight(memory[field]),
-  )
-  return isWellFormed && Buffer.from(memory.seals, 'base64').length === memory.seq * RECORD_BYTES
-}
-
-/** Reads the state file; an empty state if there is none. Throws Unchecked for anything else. */
-async function readState(file) {
-  let bytes
-  try {
-    bytes = await readFile(file)
-  } catch (error) {
-    if (error.code === 'ENOENT') return {}
-    throw new Unchecked('usage', `the state file ${file} can't be read: ${error.message}`)
-  }
-  const state = parseFile(`the state file ${file}`, () => parseJson(bytes))
-  if (!isObject(state) || !Object.values(state).every(isMemory))
-    throw new Unchecked(
-      'usage',
-      `the state file ${file} is not one of this program's: move it away to begin anew`,
-    )
-  return state
-}
-
-/**
- * Changes the state as it stands now, one process after the other; a crash leaves the old file or the new one
- * whole.
- */
-async function changeState(file, change) {
-  const lock = `${file}.lock`
-  const holder = `${process.pid}.${crypto.randomBytes(8).toString('hex')}`
-  const fresh = `${file}.${holder}.new`
-  await takeLock(lock, holder)
-  try {
-    const state = await readState(file)
-    change(state)
-    await writeFile(fresh, JSON.stringify(state, null, 1) + '\n', { flush: true })
-    await rename(fresh, file)
-  } catch (error) {
-    throw error instanceof Unchecked
-      ? error
-      : new Unchecked('usage', `the state file ${file} can't be written: ${error.message}`)
-  } finally {
-    await rm(fresh, { force: true })
-    // It is another's if this one was taken for dead.
-    if ((await readFile(lock, 'utf8').catch(() => '')) === `${holder}\n`) await rm(lock, { force: true })
-  }
-}
-
-/**
- * Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed.
- */
-async function takeLock(lock, holder) {
-  const isStale = (file) =>
-    stat(file).then(
-      ({ mtimeMs }) => Date.now() - mtimeMs > LOCK_STALE_MS,
-      () => false,
-    )
-  const create = async (file) => {
-    try {
-      await writeFile(file, `${holder}\n`, { flag: 'wx' })
-      return true
-    } catch (error) {
-      if (error.code === 'EEXIST') return false
-      throw new Unchecked('usage', `the state file can't be locked: ${error.message}`)
+  async function list(route, name) {
+    const url = () => `${base}${route}&limit=${limits[name]}`
+    /** Asks a service that is overloaded for half as much from now on. */
+    const ease = () => {
+      if (limits[name] <= MIN_PER_PAGE) return void 0
+      limits[name] = Math.floor(limits[name] / 2)
+      return url()
     }
+    const answer = await getJson(url(), patience, ease)
+    const items = isObject(answer) ? answer[name] : void 0
+    if (!Array.isArray(items)) throw unreachable(`${url()} does not answer with a list of ${name}`)
+    if (items.length > limits[name])
+      throw unreachable(`${url()} answers with more ${name} than it was asked for`)
+    return items
   }
-  while (!(await create(lock))) {
-    // Only one may break a stale lock, and looks again: the lock may be a new one by now.
-    const breaking = `${lock}.breaking`
-    if ((await isStale(lock)) && (await create(breaking))) {
-      if (await isStale(lock)) await rm(lock, { force: true })
-      await rm(breaking, { force: true })
-    } else {
-      if (await isStale(breaking)) await rm(breaking, { force: true })
-      await sleep(20)
-    }
-  }
-}
-
-/**
- * Puts what a check found into the state, unless another check saw more meanwhile. If the two saw different
- * histories, that is a finding instead.
- */
-function remember(state, base, memory, { remembered, kept = remembered, keys, findings }) {
-  const other = state[base]
-  if (other !== undefined && other.history !== kept?.history) {
-    const [less, more] = other.seq > memory.seq ? [memory, other] : [other, memory]
-    const records = recordsOf(more)
-    if (records !== null && historyAt(records, less.seq) !== less.history) {
-      findings.add(
-        'history_rewritten',
-        `seal ${less.seq}`,
-        'another check, which ended meanwhile, saw another history',
-      )
-      const known = recordsOf(less)
-      for (let seq = 1; known !== null && seq <= less.seq; seq++) {
-        const [one, two] = [known, records].map((own) =>
-          readSignedRecord(own, seq, [...less.pubkeys, ...more.pubkeys]),
-        )
-        if (sealPayload(one) !== sealPayload(two)) findings.keepFork(one, two, keys)
+  return {
+    async *seals(start) {
+      for (let after = start; ;) {
+        const seals = await list(`/seal?after_seq=${after}`, 'seals')
+        for (const seal of seals) {
+          recorder?.seal(seal)
+          yield seal
+        }
+        const last = seals.at(-1)
+        const seq = isObject(last) ? last['seq'] : void 0
+        if (!isWhole(seq) || seq <= after) return
+        after = seq
       }
-      return
-    }
-    if (more === other && records !== null && memory.seq < other.seq) return
+    },
+    async *entries(from) {
+      for (let next = from; ;) {
+        const entries = await list(`/api/v1/ledger?from_id=${next}`, 'entries')
+        if (entries.length === 0) return
+        for (const entry of entries) {
+          await recorder?.entry(entry)
+          yield entry
+        }
+        next += entries.length
+      }
+    },
   }
-  state[base] = memory
+}
+/**
+ * Fetches the newest checkpoint, with the lines of these witnesses.
+ *
+ * @returns undefined if the service has none
+ * @throws Unchecked
+ */
+async function fetchCheckpoint(base, patience, witnesses) {
+  const url = `${base}/api/v1/checkpoint`
+  const query = witnesses.map((vkey) => `witness=${encodeURIComponent(vkey)}`).join('&')
+  return (
+    (query === ''
+      ? void 0
+      : await askAgain(`${url}?${query}`, patience, (one) => getBody(one, patience, [400, 404]))) ??
+    (await askAgain(url, patience, (one) => getBody(one, patience, [404])))
+  )
+}
+/** Fetches the proof between the logs of two sizes. @throws Unchecked */
+const fetchConsistency = async (base, patience, from, to) =>
+  readConsistency(await getJson(`${base}/api/v1/ledger/consistency?from=${from}&to=${to}`, patience))
+/**
+ * If seals are dated after now, says whether the service's own clock agrees with them.
+ *
+ * @throws Unchecked `wrong_clock` if it does and nothing else is wrong
+ */
+function judgeClock(findings, { ahead }) {
+  const { future } = findings
+  if (future === void 0 || ahead === void 0) return
+  if (future.at > future.now + ahead + MAX_CLOCK_SKEW_SECONDS)
+    findings.future = {
+      ...future,
+      serviceNow: future.now + ahead,
+    }
+  else if (findings.total === 1) {
+    const behind = ahead < 120 ? `${ahead} s` : `${Math.floor(ahead / 60)} min`
+    throw new Unchecked(
+      'wrong_clock',
+      `the newest seal is dated ${future.at} by the service and this machine's clock says ${future.now}; this machine's clock is ${behind} behind, or the service's Date and its seals are wrong together`,
+    )
+  }
+}
+const unreachable = (message) => new Unchecked('unreachable', message)
+const tooSlow = ({ deadlineMs }) =>
+  new Unchecked(
+    'deadline',
+    `the service had not answered everything within ${deadlineMs / 1e3} s (--deadline)${NEXT_GOES_ON}`,
+  )
+/** A failure of the connection, or one that the service calls passing: worth asking again. */
+var Passing = class extends Error {
+  /** The service says that it is overloaded. */
+  isBusy
+  /** When it says to come again; undefined: it doesn't. */
+  retryAfterMs
+  constructor(message, isBusy = false, retryAfterMs) {
+    super(message)
+    this.isBusy = isBusy
+    this.retryAfterMs = retryAfterMs
+  }
+}
+/** Fetches JSON, as askAgain() asks. @throws Unchecked */
+const getJson = (url, patience, ease) =>
+  askAgain(
+    url,
+    patience,
+    async (asked) => {
+      const body = await getBody(asked, patience)
+      try {
+        return parseJson(body ?? '')
+      } catch (error) {
+        throw unreachable(`${asked} does not answer in JSON: ${error.message.slice(0, 200)}`)
+      }
+    },
+    ease,
+  )
+/**
+ * Asks, and again after a failure that may pass: twice, and each time that `ease` gives the URL of a smaller
+ * question to a service that is overloaded.
+ *
+ * @throws Unchecked `unreachable` or `deadline`
+ */
+async function askAgain(url, patience, ask, ease = () => void 0) {
+  let asked = url
+  for (let repeats = 0; ;)
+    try {
+      return await ask(asked)
+    } catch (error) {
+      if (!(error instanceof Passing)) throw error
+      const smaller = error.isBusy ? ease() : void 0
+      const pause = RETRY_PAUSES_MS[smaller === void 0 ? repeats++ : 0]
+      if (pause === void 0) throw unreachable(`${asked}: ${error.message}`)
+      asked = smaller ?? asked
+      const pauseMs = error.retryAfterMs ?? pause
+      if (performance.now() + pauseMs > patience.endsAt) throw tooSlow(patience)
+      await setTimeout(pauseMs)
+    }
+}
+/**
+ * Fetches the bytes of a good answer, decompressed.
+ *
+ * @returns undefined for a status that says that there is none, one of `absent`
+ * @throws Passing or Unchecked
+ */
+async function getBody(url, patience, absent = []) {
+  const { origin } = new URL(url)
+  let address = url
+  for (let redirects = 0; ; redirects++) {
+    const { status, headers, body } = await getOnce(address, patience)
+    compareClocks(patience, headers.date)
+    if (absent.includes(status)) return void 0
+    if (status === 200) return decompress(url, headers['content-encoding'], body)
+    if (status >= 500 || status === 429)
+      throw new Passing(
+        `answered ${status}`,
+        status === 503 || status === 429,
+        readRetryAfter(headers['retry-after']),
+      )
+    if (![301, 302, 303, 307, 308].includes(status)) throw unreachable(`${url} answered ${status}`)
+    const { location = '' } = headers
+    const route = location.startsWith(`${origin}/`) ? location.slice(origin.length) : location
+    if (!/^\/(?!\/)[!-~]*$/.test(route)) throw unreachable(`${url} redirects to another origin`)
+    if (redirects === MAX_REDIRECTS) throw unreachable(`${url} redirects without end`)
+    address = origin + route
+  }
+}
+/** The milliseconds of a Retry-After in seconds, at most a minute; undefined for none. */
+const readRetryAfter = (text = '') =>
+  /^[0-9]{1,9}$/.test(text) ? Math.min(Number(text), MAX_RETRY_AFTER_SECONDS) * 1e3 : void 0
+/** A Date as RFC 9110 has it. */
+const HTTP_DATE = /^[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [1-9][0-9]{3} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT$/
+function compareClocks(patience, date = '') {
+  const at = HTTP_DATE.test(date) ? Date.parse(date) / 1e3 : NaN
+  if (!Number.isNaN(at)) patience.ahead = Math.max(at - nowSeconds(), patience.ahead ?? -Infinity)
+}
+function decompress(url, encoding = 'identity', body) {
+  if (encoding === 'identity') return body
+  if (encoding !== 'gzip') throw unreachable(`${url} answers in an encoding that was not asked for`)
+  try {
+    return gunzip(body)
+  } catch {
+    throw unreachable(`${url} answers with gzip that is broken, or of more than ${MAX_ANSWER_BYTES} bytes`)
+  }
+}
+/** Decompresses gzip of one member without optional fields (RFC 1952), as servers send it. @throws Error */
+function gunzip(body) {
+  if (body.length < 18 || body.readUInt32BE(0) !== 529205248) throw new Error('no gzip')
+  const plain = zlib.gunzipSync(body, { maxOutputLength: MAX_ANSWER_BYTES })
+  if (body.readUInt32LE(body.length - 4) !== plain.length) throw new Error('no end')
+  return plain
+}
+const agents = {
+  http: new http.Agent({ keepAlive: true }),
+  https: new https.Agent({ keepAlive: true }),
+}
+/** Makes one request and reads its whole answer, within a deadline and a size. @throws Passing or Unchecked */
+async function getOnce(url, patience) {
+  const leftMs = patience.endsAt - performance.now()
+  if (leftMs <= 0) throw tooSlow(patience)
+  const timeoutMs = Math.min(patience.timeoutMs, leftMs)
+  const signal = AbortSignal.timeout(Math.ceil(timeoutMs))
+  const headers = {
+    accept: 'application/json',
+    'accept-encoding': 'gzip',
+  }
+  const request = url.startsWith('https:')
+    ? https.get(url, {
+        agent: agents.https,
+        headers,
+        signal,
+      })
+    : http.get(url, {
+        agent: agents.http,
+        headers,
+        signal,
+      })
+  request.on('error', () => void 0)
+  try {
+    const [response] = await once(request, 'response')
+    const parts = []
+    let bytes = 0
+    for await (const part of response) {
+      bytes += part.length
+      if (bytes > MAX_ANSWER_BYTES)
+        throw unreachable(`${url} answers with more than ${MAX_ANSWER_BYTES} bytes`)
+      parts.push(part)
+    }
+    return {
+      status: response.statusCode ?? 0,
+      headers: response.headers,
+      body: Buffer.concat(parts),
+    }
+  } catch (error) {
+    request.destroy()
+    if (error instanceof Unchecked) throw error
+    if (!signal.aborted) throw new Passing(error.message || 'no connection')
+    if (leftMs < patience.timeoutMs) throw tooSlow(patience)
+    throw unreachable(`${url} gave no whole answer within ${timeoutMs / 1e3} s`)
+  }
 }
 
-// ——— dumps, evidence and vectors in files
-
-/** Checks a dump or a receipt in a file. */
-async function checkFile(file, options, progress) {
-  const lines = await fromFile(() => dumpSource(file))
-  const content = lines === null ? await readJsonFile(file) : null
-  if (isObject(content) && !Array.isArray(content.seals) && Array.isArray(content.entries))
-    return checkOneReceipt(content, file, options)
-  if (
-    lines === null &&
-    !(isObject(content) && Array.isArray(content.seals) && Array.isArray(content.entries))
+// client/verify/check.ts
+/**
+ * Runs a check. Whatever goes wrong in it, a mistake of its own as well, is `unchecked`.
+ *
+ * @returns what the check ends with; never rejects
+ */
+async function verify$1(check) {
+  try {
+    return await check()
+  } catch (error) {
+    const { word = 'failed', help = '' } = error instanceof Unchecked ? error : {}
+    return {
+      ok: false,
+      binding: false,
+      verdict: 'unchecked',
+      error: word,
+      message: String(error instanceof Error ? error.message : error).slice(0, 1e3),
+      ...(help && { help }),
+    }
+  }
+}
+/**
+ * The verdict for a reader who also gave another one's SEQ:HISTORY, which older versions compared: nobody may
+ * take it for that comparison.
+ */
+function withNothingExpected(result) {
+  if (result.verdict === 'broken' || result.verdict === 'unchecked') return result
+  const message =
+    '--expect compares nothing any more: give the checkpoint that the other reader was shown to --note'
+  const doubts = [
+    ...(result.not_binding ?? []),
+    {
+      reason: 'not_compared',
+      message,
+    },
+  ]
+  return {
+    ...result,
+    ok: false,
+    binding: false,
+    verdict: 'not_binding',
+    not_binding: doubts,
+  }
+}
+/** @throws Unchecked */
+async function readTrust({ stateFile, policyFile, pubkeys = [], maxAgeSeconds: maxAge }, service) {
+  const policy = policyFile === void 0 ? void 0 : await readPolicy(policyFile)
+  return {
+    stateFile,
+    policy,
+    pinned: [...pubkeys, ...logKeysOf(policy)],
+    maxAge,
+    service,
+  }
+}
+/** Reads a policy of witnesses. @throws Unchecked */
+async function readPolicy(file) {
+  const text = await readText(file)
+  try {
+    return parseLogPolicy(text)
+  } catch (error) {
+    throw new Unchecked('usage', error.message)
+  }
+}
+const DEFAULT_MAX_AGE_SECONDS = 1800
+const MAX_TURNS = 5
+/**
+ * Checks the ledger of a service, from what was checked before on, and remembers what it has verified.
+ *
+ * @throws Unchecked
+ */
+async function checkService(base, trust, options = {}) {
+  const judge = await readTrust(
+    {
+      ...trust,
+      maxAgeSeconds: trust.maxAgeSeconds ?? DEFAULT_MAX_AGE_SECONDS,
+    },
+    base,
   )
-    throw new Unchecked('usage', `${file} is neither a dump {entries, seals} nor a receipt`)
-  const source =
-    lines ??
-    listSource(
-      () => content.seals,
-      () => content.entries,
+  const patience = beginPatience(options.timeoutMs ?? 3e4, options.deadlineMs ?? 36e5)
+  for (let turn = 1; ; turn++) {
+    const remembered = (await readState(judge.stateFile))[base]
+    const memory = new ServiceMemory(judge.stateFile, base, remembered)
+    const walk = await walkService(base, remembered, {
+      ...options,
+      judge,
+      patience,
+      memory,
+    })
+    judgeClock(walk.findings, patience)
+    const shown =
+      walk.findings.total === 0 && walk.checked?.state.logged === true
+        ? await checkCheckpoint(base, walk, judge.policy, patience)
+        : void 0
+    const isOvertaken = walk.findings.total === 0 && (await memory.keep(walk)) === 'overtaken'
+    if (isOvertaken && turn < MAX_TURNS) continue
+    const doubts = walk.doubts(shown)
+    const message = 'other checks of this service went on meanwhile, and could not be compared with this one'
+    if (isOvertaken)
+      doubts.push({
+        reason: 'not_compared',
+        message,
+      })
+    return conclude(
+      judge,
+      {
+        ...chainReport(base, walk),
+        checkpoint: shown === void 0 ? null : headOf(shown),
+        remembered_seq: remembered?.seq ?? null,
+        state: judge.stateFile,
+      },
+      walk,
+      doubts,
+      walk.support(shown),
     )
-  const remembered = findService(
-    await readState(options.state),
-    [await findFirstKey(source)],
-    options.service,
-  )
-  const walk = await verifyChain(source, {
-    ...chainOptions(options, progress),
+  }
+}
+async function walkService(base, remembered, options) {
+  const { saveFile, memory } = options
+  const dump = saveFile === void 0 ? void 0 : await openDump(saveFile)
+  try {
+    return await walkChain(serviceSource(base, options.patience, dump), {
+      ...chainOptions(options, options.judge.pinned),
+      remembered,
+      isFull: options.isFull === true || dump !== void 0,
+      keep: async (walk) => {
+        if (walk.findings.total === 0) await memory.keep(walk)
+      },
+    })
+  } finally {
+    await dump?.close()
+  }
+}
+const chainOptions = ({ maxSeals = Infinity, maxEntries = Infinity, progress }, pinned) => ({
+  pinned,
+  clock: nowSeconds,
+  maxSeals,
+  maxEntries,
+  progress,
+})
+/** What is remembered of one service while it is checked. */
+var ServiceMemory = class {
+  #file
+  #service
+  #known
+  constructor(file, service, known) {
+    this.#file = file
+    this.#service = service
+    this.#known = known
+  }
+  /**
+   * Remembers what a walk without findings has verified, unless another check has put something else there
+   * meanwhile; never less than was known.
+   */
+  async keep(walk) {
+    const { checked } = walk
+    if (checked === void 0 || checked.seal.seq < (this.#known?.seq ?? 0)) return 'nothing_new'
+    const memory = walk.memory(checked)
+    let isOvertaken = false
+    await changeState(this.#file, (state) => {
+      const current = state[this.#service]
+      const hashes = [this.#known?.payload_hash, memory.payload_hash]
+      isOvertaken = current !== void 0 && !hashes.includes(current.payload_hash)
+      if (!isOvertaken) state[this.#service] = this.#known = memory
+    })
+    return isOvertaken ? 'overtaken' : 'kept'
+  }
+}
+/**
+ * Fetches the newest checkpoint, and checks that a known key has signed it and that it agrees with the log
+ * that the entries give; adds what does not hold to the findings.
+ *
+ * @returns undefined if there is none, or it isn't signed
+ * @throws Unchecked
+ */
+async function checkCheckpoint(base, walk, policy, patience) {
+  const body = await fetchCheckpoint(base, patience, witnessesOf(policy))
+  if (body === void 0 || walk.checked === void 0) return void 0
+  const { size, frontier } = walk.checked.state.log
+  const own = new GrowingTree(void 0, size, frontier).head()
+  const { findings, keyring } = walk
+  const read = findings.run('checkpoint', () => {
+    let note
+    try {
+      note = decodeText(body)
+    } catch {
+      throw new Refused('wrong_checkpoint', 'it is no text in UTF-8')
+    }
+    return expectHeld(verifyCheckpoint(note, keyring.accepted))
+  })
+  if (read.kind === 'refused') return void 0
+  const shown = read.value
+  const proofTo = async (one, other) =>
+    one.size === other.size
+      ? void 0
+      : fetchConsistency(base, patience, Math.min(one.size, other.size), Math.max(one.size, other.size))
+  const proof = await proofTo(own, shown)
+  if (findings.take('checkpoint', connectLogs(own, shown, proof)).kind === 'held')
+    walk.rememberCheckpoint(shown)
+  const beyond = []
+  for (const note of walk.heard) {
+    const heard = expectHeld(readCheckpoint(note))
+    if (heard.size > shown.size) {
+      beyond.push(note)
+      continue
+    }
+    const between = await proofTo(heard, shown)
+    if (findings.take('note', connectLogs(shown, heard, between)).kind === 'refused')
+      findings.fork ??= logForkOf(shown, heard, between, keyring.accepted)
+  }
+  walk.heard = beyond
+  return shown
+}
+const headOf = ({ origin, size, root }) => ({
+  origin,
+  size,
+  root,
+})
+const chainReport = (target, walk) => ({
+  kind: 'chain',
+  target,
+  seals: walk.resumedAt + walk.sealsRead,
+  signed: walk.signed,
+  unsigned_seqs: walk.unsignedSeqs,
+  entries_sealed: walk.entriesSealed,
+  entries_waiting: walk.entriesWaiting,
+  resumed_at: walk.resumedAt === 0 ? null : walk.resumedAt,
+  entries_read: walk.reader.count,
+  head:
+    walk.head === void 0
+      ? null
+      : {
+          seq: walk.head.seal.seq,
+          payload_hash: walk.head.payloadHash,
+          at: walk.head.seal.at,
+        },
+  head_age_seconds: walk.head === void 0 ? null : nowSeconds() - walk.head.seal.at,
+  log: walk.log ?? null,
+  keys: walk.keys ?? null,
+  adoptions: walk.adoptions,
+  unreadable_amounts: walk.unreadable,
+})
+/** Checks a dump or a receipt in a file. @throws Unchecked */
+async function checkFile(file, trust, options) {
+  const lines = await dumpSource(file)
+  if (lines !== void 0) return checkDump(file, lines, trust, options)
+  const content = await readJsonFile(file)
+  const { seals, entries } = isObject(content) ? content : {}
+  if (Array.isArray(entries) && !Array.isArray(seals)) return checkReceipt(content, file, trust, options)
+  if (!Array.isArray(seals) || !Array.isArray(entries))
+    throw new Unchecked('usage', `${file} is neither a dump {entries, seals} nor a receipt`)
+  return checkDump(file, listSource(seals, entries), trust, options)
+}
+async function checkDump(file, source, trust, options) {
+  const judge = await readTrust(trust, options.service)
+  const remembered = await findService(judge, [await findFirstKey(source)])
+  const walk = await walkChain(source, {
+    ...chainOptions(options, judge.pinned),
     remembered,
     mayBeOlder: true,
     isFull: true,
   })
-  return conclude({ ...chainReport(file, walk), remembered_seq: null }, walk, walk.notBinding(), {
-    base: options.service ?? null,
-    options,
-    support: chainSupport(walk),
-  })
+  return conclude(
+    judge,
+    {
+      ...chainReport(file, walk),
+      remembered_seq: null,
+    },
+    walk,
+    walk.doubts(void 0),
+    walk.support(void 0),
+  )
 }
-
 /** The key of the first signed seal. */
 async function findFirstKey(source) {
-  for await (const seal of source.seals(0)) if (seal?.signed === true) return seal.pubkey
-  return undefined
+  for await (const seal of source.seals(0))
+    if (isObject(seal) && seal['signed'] === true) return seal['pubkey']
 }
-
-/** Checks a file that is to prove that one key signed two histories. */
-async function checkEvidence(file, options) {
-  const evidence = await readJsonFile(file)
-  const isLog =
-    isObject(evidence) &&
-    evidence.kind === 'log_fork' &&
-    Array.isArray(evidence.notes) &&
-    evidence.notes.length === 2
-  if (
-    !isLog &&
-    (!isObject(evidence) ||
-      evidence.kind !== 'fork' ||
-      !Array.isArray(evidence.sides) ||
-      evidence.sides.length !== 2)
-  )
-    throw new Unchecked('usage', `${file} is not evidence of a fork`)
-  const known = Object.values(await readState(options.state)).map(({ pubkeys }) => pubkeys)
-  const named = isLog ? [evidence.pubkey] : evidence.sides.map((side) => side?.pubkey)
-  const remembered = known.find((pubkeys) => named.some((key) => pubkeys.includes(key))) ?? []
-  const checked = (isLog ? verifyLogEvidence : verifyEvidence)(evidence, {
-    pinned: options.pubkey,
-    remembered,
-  })
-  const reasons = checked.keys.trust === 'first_seen' ? [['key_unknown', RECEIPT_KEY_UNKNOWN]] : []
-  return conclude(
-    { kind: 'evidence', target: file, ...checked.report, key_trust: checked.keys.trust },
-    checked,
-    reasons,
-  )
-}
-
-/** Runs the vectors in files, each of which holds one or a list. */
-async function checkVectors(files) {
-  const results = []
-  for (const file of files) {
-    const content = await readJsonFile(file)
-    for (const [place, vector] of (Array.isArray(content) ? content : [content]).entries()) {
-      const { findings, reasons } = await verifyVector(vector)
-      const name = Array.isArray(content) ? `${file}[${place}]` : file
-      const notBinding = findings.total > 0 ? [] : reasons.map(([reason]) => reason)
-      results.push({ file: name, ok: findings.total === 0, not_binding: notBinding, findings: findings.list })
-    }
-  }
-  const ok = results.every((result) => result.ok)
-  return { ok, binding: false, verdict: ok ? 'good' : 'broken', kind: 'vectors', results }
-}
-
-// ——— the command
-
-/** Parses the arguments and checks what they name. @returns the result. Throws Unchecked */
-async function main(args, { progress, receipt, note, consistency }) {
-  const { target, options } = readArguments(args)
-  options.policy =
-    options.policy === undefined ? null : parsePolicy(await fromFile(() => readText(options.policy)))
-  const logs = (options.policy?.logs ?? []).filter(({ type }) => type === SIGNER)
-  options.pubkey = [...options.pubkey, ...logs.map(({ pubkey }) => pubkey)]
-  if (note !== undefined) return checkNote(note, target, options, consistency)
-  if (options.note !== undefined)
-    return checkNote((await readBounded(options.note)).toString('utf8'), options.note, options)
-  if (receipt !== undefined) return checkOneReceipt(receipt, target, options, consistency)
-  if (options.vector !== undefined) return checkVectors(options.vector)
-  if (options.evidence !== undefined) return checkEvidence(options.evidence, options)
-  if (/^https?:/i.test(target)) return checkService(normalizeBase(target), options, progress)
-  return checkFile(target, options, progress)
-}
-
-/** A file's text. Throws Unchecked if it isn't UTF-8. */
-const readText = async (file) => {
-  try {
-    return utf8.decode(await readBounded(file))
-  } catch (error) {
-    throw error instanceof TypeError ? new Unchecked('usage', `${file} is not text in UTF-8`) : error
-  }
-}
-
-const one = { type: 'string' }
-const many = { type: 'string', multiple: true }
-const flag = { type: 'boolean' }
-const OPTIONS = {
-  ...{
-    pubkey: many,
-    policy: one,
-    state: one,
-    service: one,
-    full: flag,
-    save: one,
-    expect: many,
-    vector: many,
-    evidence: one,
-    note: one,
-    json: flag,
-    consistency: one,
-  },
-  ...{ 'max-age': one, 'max-seals': one, 'max-entries': one, timeout: one, deadline: one },
-}
-
-function readArguments(args) {
-  let parsed
-  try {
-    parsed = parseArgs({ args, allowPositionals: true, options: OPTIONS })
-  } catch (error) {
-    throw new Unchecked('usage', error.message, USAGE)
-  }
-  const { values, positionals } = parsed
-  const alone = [values.vector, values.evidence, values.note].filter((value) => value !== undefined)
-  if (positionals.length + alone.length !== 1)
-    throw new Unchecked('usage', 'one thing to check is needed', USAGE)
-  const whole = (name, fallback) => {
-    const given = values[name] ?? fallback
-    if (given !== null && !/^[0-9]{1,15}$/.test(given))
-      throw new Unchecked('usage', `--${name} takes a whole number, not ${show(given)}`)
-    return given === null ? null : Number(given)
-  }
-  const options = {
-    ...{ pubkey: [], state: '.seal-verify.json', ...values },
-    maxAge: whole('max-age', null),
-    maxSeals: whole('max-seals', '1000000'),
-    maxEntries: whole('max-entries', '100000000'),
-    timeoutMs: whole('timeout', '30') * 1000,
-    deadlineMs: whole('deadline', '3600') * 1000,
-    expected: (values.expect ?? []).map(readExpected),
-    service: values.service === undefined ? undefined : normalizeBase(values.service),
-  }
-  for (const key of options.pubkey)
-    if (!isHexHash(key))
-      throw new Unchecked('usage', `--pubkey takes 64 lower-case hex characters, not ${show(key)}`)
-  return { target: positionals[0], options }
-}
-
-function readExpected(given) {
-  const [, seq, history] = /^([1-9][0-9]{0,14}):([0-9a-f]{64})$/.exec(given) ?? []
-  if (seq === undefined)
-    throw new Unchecked('usage', `--expect takes SEQ:HISTORY as a head is printed, not ${show(given)}`)
-  return { seq: Number(seq), history }
-}
-
-const BASE_URL = /^(https?):\/\/([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?((?:\/[A-Za-z0-9._~-]+)*)\/*$/
-const DEFAULT_PORTS = { http: '80', https: '443' }
-
-/** The one form of a service's URL: `https://Host:443/` and `https://host/api/v1` become `https://host`. */
-function normalizeBase(target) {
-  // Scheme and host, up to the third slash, may be in capitals.
-  const parts = target.split('/').map((part, place) => (place < 3 ? part.toLowerCase() : part))
-  const [, scheme, host, port = '', route = ''] = BASE_URL.exec(parts.join('/')) ?? []
-  if (scheme === undefined || /\/\.\.?(\/|$)/.test(route))
-    throw new Unchecked('usage', `${target} is not the address of a service`)
-  const place =
-    port === '' || Number(port) === Number(DEFAULT_PORTS[scheme]) ? host : `${host}:${Number(port)}`
-  return `${scheme}://${place}${route.replace(/\/api\/v1$/, '')}`
-}
-
-const DEFAULT_MAX_AGE_SECONDS = 1_800 // three intervals of ten minutes
-
-/** Checks the chain of a service, and remembers what was found. */
-async function checkService(base, options, progress) {
-  const state = await readState(options.state)
-  const remembered = state[base] ?? null
-  const save = options.save === undefined ? undefined : await fromFile(() => openSave(options.save))
-  const patience = beginPatience(options)
-  let walk
-  try {
-    walk = await verifyChain(serviceSource(base, { save, patience }), {
-      ...chainOptions(options, progress),
-      remembered,
-      isFull: options.full === true || save !== undefined,
-      keep: (broken) => keepProgress(options.state, base, broken),
-    })
-  } finally {
-    await save?.close()
-  }
-  judgeClock(walk.findings, patience)
-  const checkpoint =
-    walk.findings.total === 0 && walk.atHead?.logged === true
-      ? await checkCheckpoint(base, walk, options, patience)
-      : null
-  if (walk.findings.total === 0 && walk.head !== null)
-    await changeState(options.state, (current) => remember(current, base, walk.memory(), walk))
-  const report = {
-    ...chainReport(base, walk),
-    checkpoint,
-    remembered_seq: remembered?.seq ?? null,
-    state: options.state,
-  }
-  return conclude(report, walk, walk.notBinding(), {
-    base,
-    options,
-    maxAge: options.maxAge ?? DEFAULT_MAX_AGE_SECONDS,
-    support: chainSupport(walk),
-  })
-}
-
-/** Remembers what a check of a whole service has verified so far, if that is more than was remembered. */
-async function keepProgress(file, base, walk) {
-  const known = walk.kept ?? walk.remembered
-  if (walk.findings.total > 0 || walk.checked === null || walk.checked.head.seq <= (known?.seq ?? 0)) return
-  const memory = walk.memory()
-  await changeState(file, (state) => remember(state, base, memory, walk))
-  walk.kept = memory
-}
-
-/**
- * What a chain's verdict can rest on besides the key: its checkpoint, and what was seen before, if it reaches
- * that.
- */
-function chainSupport({ shown = [], headSeal, remembered, seq }) {
-  const hasSeen = remembered !== null && remembered.seq <= seq
-  return {
-    checkpoints: shown,
-    covered: shown[0]?.size ?? 0,
-    upTo: headSeal?.to_id ?? 0,
-    madeAt: headSeal?.at ?? null,
-    seenSize: hasSeen ? (remembered.head?.to_id ?? null) : null,
-  }
-}
-
-/**
- * Fetches the newest checkpoint and checks that a known key has signed it, and that it agrees with the log
- * that the entries give.
- *
- * @returns it for the report; null if there is none, or it isn't signed
- */
-async function checkCheckpoint(base, walk, { policy }, patience) {
-  const url = `${base}/api/v1/checkpoint`
-  const query = witnessQuery(policy)
-  // A service of an older version knows no such question, and one that is older still no checkpoint.
-  const body =
-    (query === ''
-      ? null
-      : await askAgain(url + query, patience, (asked) => getBody(asked, patience, [400, 404]))) ??
-    (await askAgain(url, patience, (asked) => getBody(asked, patience, [404])))
-  if (body === null) return null
-  let shown
-  const isSigned = walk.findings.run('checkpoint', () => {
-    let note
-    try {
-      note = utf8.decode(body)
-    } catch {
-      throw new Refused('wrong_checkpoint', 'it is no signed note')
-    }
-    shown = { ...readCheckpoint(note, 'wrong_checkpoint'), note }
-    checkNoteSignature(shown, walk.keys.accepted, 'wrong_checkpoint')
-  })
-  if (!isSigned) return null
-  const { size, frontier } = walk.atHead.log
-  const own = logHeadOf(new GrowingTree(logNodeHash, size, frontier))
-  const proof = shown.size === own.size ? null : await getConsistency(base, own, shown, patience)
-  const isAgreed = walk.findings.run('checkpoint', () => connectLogs(own, shown, proof))
-  if (
-    isAgreed &&
-    shown.size >=
-      (walk.remembered?.checkpoint === undefined ? 0 : readCheckpoint(walk.remembered.checkpoint, '').size)
-  )
-    walk.checkpoint = shown.note
-  walk.shown = [shown]
-  await compareHeard(base, walk, shown, patience)
-  return { origin: shown.origin, size: shown.size, root: shown.root }
-}
-
-/** At most so many witnesses are asked for by name. */
-const MAX_WITNESSES_ASKED = 30
-
-/** The query that asks for the cosignatures of a policy's own witnesses, whom others must not crowd out. */
-function witnessQuery(policy) {
-  const vkeys = policyVkeys(policy)
-  return vkeys.length === 0 ? '' : `?${vkeys.map((vkey) => `witness=${encodeURIComponent(vkey)}`).join('&')}`
-}
-
-const policyVkeys = (policy) =>
-  [...(policy?.witnesses.values() ?? [])]
-    .filter(({ type }) => type === COSIGNER)
-    .map(({ vkey }) => vkey)
-    .slice(0, MAX_WITNESSES_ASKED)
-
-/** Compares the remembered checkpoints of other readers with the log, now that it is long enough. */
-async function compareHeard(base, walk, own, patience) {
-  walk.heard = []
-  for (const note of walk.remembered?.heard ?? []) {
-    const shown = { ...readCheckpoint(note, 'wrong_checkpoint'), note }
-    if (shown.size > own.size) {
-      walk.heard.push(note)
-      continue
-    }
-    const proof = shown.size === own.size ? null : await getConsistency(base, shown, own, patience)
-    if (!walk.findings.run('note', () => connectLogs(own, shown, proof)))
-      walk.findings.keepLogFork(own, shown, proof, walk.keys)
-  }
-}
-
-/** Fetches the consistency proof between two logs, as readConsistency() gives it. */
-async function getConsistency(base, one, other, patience) {
-  const [from, to] = [Math.min(one.size, other.size), Math.max(one.size, other.size)]
-  return readConsistency(await getJson(`${base}/api/v1/ledger/consistency?from=${from}&to=${to}`, patience))
-}
-
-/** {root, path} of an answer to GET /ledger/consistency: the older root as that log has it, and the proof. */
-const readConsistency = (answer) => (isObject(answer) ? { root: answer.from_root, path: answer.hashes } : {})
-
-function chainOptions({ pubkey, expected, maxSeals, maxEntries }, progress) {
-  const limits = { seals: maxSeals, entries: maxEntries }
-  return { pinned: pubkey, expected, limits, clock: nowSeconds, progress }
-}
-
-function chainReport(target, walk) {
-  const { head, headSeal } = walk
-  return {
-    kind: 'chain',
-    target,
-    seals: (walk.resumedAt ?? 0) + walk.fresh.length,
-    signed: walk.signed,
-    unsigned_seqs: walk.unsigned,
-    entries_sealed: walk.entriesSealed,
-    entries_waiting: walk.entriesWaiting,
-    resumed_at: walk.resumedAt ?? null,
-    entries_read: walk.reader.count,
-    head: head === null ? null : { ...head, at: headSeal.at },
-    head_age_seconds: head === null ? null : nowSeconds() - headSeal.at,
-    log: walk.log && walk.isLogged ? logHeadOf(walk.log) : null,
-    keys: walk.isLogged ? walk.keyReport() : null,
-    adoptions: walk.adoptions,
-    unreadable_amounts: walk.unreadable,
-    pubkeys: [...walk.keys.seen],
-    key_trust: walk.keys.trust,
-  }
-}
-
-/** Checks a receipt; remembers its checkpoint if that goes on from what was seen. */
-async function checkOneReceipt(receipt, target, options, proof) {
-  const keys = Array.isArray(receipt.entries) ? receipt.entries.map((item) => item?.seal?.pubkey) : []
-  const remembered = findService(await readState(options.state), keys, options.service)
-  const consistency = await proofBetween(seenLog(remembered), newestCheckpoint(receipt), options, proof)
-  const known = { pinned: options.pubkey, remembered, now: nowSeconds(), consistency }
-  const checked = verifyReceipt(receipt, known)
-  const { log, ...checkedReport } = checked.report
-  const { note: _note, ...shownLog } = log ?? {}
-  const report = {
-    kind: 'receipt',
-    target,
-    ...checkedReport,
-    log: log && shownLog,
-    key_trust: checked.keys.trust,
-    proves: 'presence',
-  }
-  const result = await conclude(report, checked, receiptNotBinding(checked), {
-    base: options.service ?? null,
-    options,
-    support: checked.support,
-  })
-  if (result.verdict === 'good' && log?.connected === 'consistent' && options.service !== undefined)
-    await changeState(options.state, (state) => rememberCheckpoint(state, options.service, log))
-  return result
-}
-
-/**
- * The proof between two logs, from the file that the options name or else by `ask`; null if there is none.
- */
-async function proofBetween(seen, shown, { consistency: file }, ask) {
-  if (file !== undefined) return readConsistency(await readJsonFile(file))
-  if (ask === undefined || seen === null || shown === null || seen.size === shown.size) return null
-  const answer = await ask(Math.min(seen.size, shown.size), Math.max(seen.size, shown.size))
-  return answer === undefined ? null : readConsistency(answer)
-}
-
-/** The checkpoint of the largest size in a receipt of which nothing is checked yet; null if there is none. */
-function newestCheckpoint({ entries }) {
-  let newest = null
-  for (const item of Array.isArray(entries) ? entries : []) {
-    try {
-      const checkpoint = readCheckpoint(readLogProof(item?.tlog_proof).checkpoint, 'malformed')
-      if (checkpoint.size > (newest?.size ?? -1)) newest = checkpoint
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error
-    }
-  }
-  return newest
-}
-
-const MAX_HEARD = 16
-
-/** Compares a checkpoint that another reader was shown with what is remembered of the service. */
-async function checkNote(note, target, options, ask) {
-  const remembered = findService(await readState(options.state), [], options.service)
-  const findings = new Findings()
-  const keys = new Keys(options.pubkey, remembered?.pubkeys ?? [])
-  const seen = seenLog(remembered)
-  const report = { kind: 'note', target, log: null, pubkeys: [...keys.accepted], key_trust: keys.trust }
-  let shown = null
-  findings.run('note', () => {
-    const read = readCheckpoint(note, 'wrong_checkpoint')
-    checkNoteSignature(read, keys.accepted, 'wrong_checkpoint')
-    shown = { ...read, note }
-  })
-  let connected = null
-  if (shown !== null && seen !== null) {
-    const proof = await proofBetween(seen, shown, options, ask)
-    if (!findings.run('note', () => (connected = connectLogs(seen, shown, proof))))
-      findings.keepLogFork(seen, shown, proof, keys)
-  }
-  if (shown !== null) report.log = { origin: shown.origin, size: shown.size, root: shown.root, connected }
-  const isOpen = seen === null || connected === 'not_checked'
-  const reasons = isOpen
-    ? [['not_compared', 'nothing that was seen of this log could be compared with it']]
-    : []
-  if (connected === 'not_checked' || connected === 'consistent')
-    await changeState(options.state, (state) =>
-      (connected === 'consistent' ? rememberCheckpoint : hearNote)(state, options.service, shown),
-    )
-  const support = {
-    checkpoints: shown === null ? [] : [shown],
-    ...{ covered: 0, upTo: 0, madeAt: null }, // a checkpoint is asked about, and no entries
-    seenSize: isConnected(report.log) ? seen.size : null,
-  }
-  return conclude(report, { findings, keys }, reasons, {
-    ...{ base: options.service ?? null, options, support },
-  })
-}
-
-/**
- * Remembers another reader's checkpoint beyond what was seen, to be compared as soon as the log is that long.
- */
-function hearNote(state, base, { note }) {
-  const memory = state[base]
-  if (memory?.log === undefined) return
-  const heard = memory.heard ?? []
-  if (!heard.includes(note)) memory.heard = [...heard, note].slice(-MAX_HEARD)
-}
-
-/** Remembers a checkpoint that was verified by proofs, if it is newer than what was seen. */
-function rememberCheckpoint(state, base, { size, note }) {
-  const memory = state[base]
-  if (memory !== undefined && size > (seenLog(memory)?.size ?? Infinity)) memory.checkpoint = note
-}
-
 /**
  * What is remembered of the service that a file is from, which the file doesn't say: the named service's,
- * else that of the only one, else of the one whose key signed it; null if none.
+ * else that of the only one, else of the one whose key signed it; undefined if none.
  */
-function findService(state, keys, base) {
-  if (base !== undefined) return state[base] ?? null
+async function findService({ stateFile, service }, keys) {
+  const state = await readState(stateFile)
+  if (service !== void 0) return state[service]
   const services = Object.values(state)
   if (services.length === 1) return services[0]
-  return services.find(({ pubkeys }) => keys.some((key) => pubkeys.includes(key))) ?? null
+  return services.find(({ pubkeys }) => keys.some((key) => pubkeys.includes(key)))
 }
-
-/** Runs something that reads a file. Throws Unchecked `usage` if the file can't be read. */
-async function fromFile(read) {
-  try {
-    return await read()
-  } catch (error) {
-    throw error instanceof Unchecked ? error : new Unchecked('usage', error.message)
-  }
+/** Asks for the proof between two logs; undefined if there is none at hand. */
+async function proofBetween(seen, shown, ask) {
+  if (ask === void 0 || seen === void 0 || shown === void 0 || seen.size === shown.size) return void 0
+  const answer = await ask(Math.min(seen.size, shown.size), Math.max(seen.size, shown.size))
+  return answer === void 0 ? void 0 : readConsistency(answer)
 }
-
 /**
- * Makes the result from the findings and the reasons why nothing binds. Writes the two sides of a
- * contradiction, if one was found, beside the state file.
+ * Checks a receipt; remembers its checkpoint if that goes on from what was seen.
+ *
+ * @param receipt what may be one
+ * @param target what the report calls it
+ * @throws Unchecked
  */
-async function conclude(report, { findings, keys }, ownReasons, place = {}) {
+async function checkReceipt(receipt, target, trust, { service, consistency: ask } = {}) {
+  const judge = await readTrust(trust, service)
+  const remembered = await findService(judge, keysIn(receipt))
+  const consistency = await proofBetween(seenLog(remembered), newestCheckpoint(receipt), ask)
+  const reader = {
+    pinned: judge.pinned,
+    remembered,
+    now: nowSeconds(),
+    consistency,
+  }
+  const check = new ReceiptCheck(receipt, reader)
+  const { log } = check
+  const result = await conclude(
+    judge,
+    {
+      kind: 'receipt',
+      target,
+      id: check.id,
+      entries_sealed: check.entriesSealed,
+      entries_waiting: check.entriesWaiting,
+      unsigned_seqs: check.unsignedSeqs,
+      openings: check.openings,
+      authors: check.authors,
+      log:
+        log === void 0
+          ? null
+          : {
+              ...headOf(log.signed),
+              connected: log.connected,
+            },
+      proves: 'presence',
+    },
+    check,
+    check.doubts(),
+    check.support,
+  )
+  if (result.verdict === 'good' && log?.connected === 'consistent' && service !== void 0)
+    await changeState(judge.stateFile, (state) => rememberCheckpoint(state, service, log.signed))
+  return result
+}
+/**
+ * Compares a checkpoint that another reader was shown with what is remembered of the service. One that goes on
+ * from that is remembered, and so is one beyond it that can't be compared yet.
+ *
+ * @param target what the report calls it
+ * @throws Unchecked
+ */
+async function checkNote(note, target, trust, { service, consistency: ask } = {}) {
+  const judge = await readTrust(trust, service)
+  const remembered = await findService(judge, [])
+  const findings = new Findings()
+  const keyring = new Keyring(judge.pinned, remembered?.pubkeys ?? [])
+  const seen = seenLog(remembered)
+  const read = findings.take('note', verifyCheckpoint(note, keyring.accepted))
+  const shown = read.kind === 'held' ? read.value : void 0
+  let connected = null
+  if (shown !== void 0 && seen !== void 0) {
+    const proof = await proofBetween(seen, shown, ask)
+    const compared = findings.take('note', connectLogs(seen, shown, proof))
+    if (compared.kind === 'held') connected = compared.value
+    else findings.fork ??= logForkOf(seen, shown, proof, keyring.accepted)
+  }
+  const isConnected = connected === 'same' || connected === 'consistent'
+  if (shown !== void 0 && service !== void 0 && connected !== null && connected !== 'same')
+    await changeState(judge.stateFile, (state) =>
+      isConnected ? rememberCheckpoint(state, service, shown) : rememberHeard(state, service, shown.note),
+    )
+  return conclude(
+    judge,
+    {
+      kind: 'note',
+      target,
+      log:
+        shown === void 0
+          ? null
+          : {
+              ...headOf(shown),
+              connected,
+            },
+      pubkeys: [...keyring.accepted],
+    },
+    {
+      findings,
+      keyring,
+    },
+    seen === void 0 || connected === 'not_checked'
+      ? [
+          {
+            reason: 'not_compared',
+            message: 'nothing that was seen of this log could be compared with it',
+          },
+        ]
+      : [],
+    {
+      ...NO_SUPPORT,
+      checkpoints: shown === void 0 ? [] : [shown],
+      seenSize: isConnected ? (seen?.size ?? null) : null,
+    },
+  )
+}
+/** Checks a file that is to prove that one key signed two histories. @throws Unchecked */
+async function checkEvidence(file, trust) {
+  const evidence = readEvidence(await readJsonFile(file))
+  if (evidence === void 0) throw new Unchecked('usage', `${file} is not evidence of a fork`)
+  const { pinned, stateFile } = await readTrust(trust, void 0)
+  const named = keysOfEvidence(evidence)
+  const remembered = Object.values(await readState(stateFile)).find(({ pubkeys }) =>
+    named.some((key) => pubkeys.includes(key)),
+  )
+  const keyring = new Keyring(pinned, remembered?.pubkeys ?? [])
+  const { findings, report } = checkEvidence$1(evidence, keyring)
+  const isUnknown = keyring.trust === 'first_seen'
+  return conclude(
+    { stateFile },
+    {
+      kind: 'evidence',
+      target: file,
+      ...report,
+    },
+    {
+      findings,
+      keyring,
+    },
+    isUnknown
+      ? [
+          {
+            reason: 'key_unknown',
+            message: RECEIPT_KEY_UNKNOWN,
+          },
+        ]
+      : [],
+  )
+}
+/**
+ * Makes the verdict of the findings and of why nothing binds. Writes the two sides of a contradiction, if one
+ * was found, beside the state file.
+ */
+async function conclude(judge, report, { findings, keyring }, ownDoubts, support) {
   const now = nowSeconds()
+  const { policy, maxAge, stateFile, service } = judge
   const judged =
-    place.support &&
-    judgeSupport(place.options.policy, place.support, keys.trust, {
+    support &&
+    judgeSupport(policy, support, keyring.trust, {
       now,
-      maxAge: place.maxAge ?? place.options.maxAge,
+      maxAge,
     })
-  const reasons = [...ownReasons, ...(judged?.reasons ?? [])]
-  const verdict = findings.total > 0 ? 'broken' : reasons.length > 0 ? 'not_binding' : 'good'
-  const found =
-    findings.fork !== null
-      ? { kind: 'fork', service: place.base, found_at: now, sides: findings.fork }
-      : findings.logFork !== null
-        ? { kind: 'log_fork', service: place.base, found_at: now, ...findings.logFork }
-        : null
+  const doubts = [...ownDoubts, ...(judged?.doubts ?? [])]
+  const verdict = findings.total > 0 ? 'broken' : doubts.length > 0 ? 'not_binding' : 'good'
   const evidence =
-    found === null ? {} : { evidence: await writeEvidence(path.dirname(place.options.state), found) }
+    findings.fork === void 0
+      ? {}
+      : { evidence: await writeEvidence(path.dirname(stateFile), findings.fork, service, now) }
   return {
     ok: verdict === 'good',
     binding: verdict === 'good',
     verdict,
+    pubkeys: [...keyring.seen],
+    key_trust: keyring.trust,
     ...report,
-    ...(judged === undefined ? {} : { rests_on: verdict === 'broken' ? null : judged.rests }),
-    not_binding: verdict === 'broken' ? [] : reasons.map(([reason, message]) => ({ reason, message })),
+    ...(judged === void 0 ? {} : { rests_on: verdict === 'broken' ? null : judged.rests }),
+    not_binding: verdict === 'broken' ? [] : doubts,
     findings: findings.list,
     findings_total: findings.total,
     ...evidence,
   }
 }
 
-function progressOnStderr() {
+// client/verify/report.ts
+const EXIT_CODES = {
+  good: 0,
+  broken: 1,
+  unchecked: 2,
+  not_binding: 3,
+}
+/**
+ * The lines of a result, safe for a terminal: everything but printable ASCII is escaped, and nothing of a
+ * server's looks like this program's own `GOOD`.
+ */
+function describe(result) {
+  return (
+    result.verdict === 'unchecked'
+      ? [result.message ?? '', ...(result.help ?? '').split('\n')]
+      : resultLines(result)
+  )
+    .map((line) => protect(result, line))
+    .join('\n')
+    .trimEnd()
+}
+/** The result as JSON, with the same care. */
+const describeAsJson = ({ help: _help, ...result }) => protect(result, JSON.stringify(result))
+function protect({ verdict }, text) {
+  const escaped = text.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+  return verdict === 'good' ? escaped : escaped.replaceAll('GOOD', 'G\\u004fOD')
+}
+function resultLines(result) {
+  const { kind, findings = [], findings_total: total = 0, rests_on: rests, log } = result
+  const of = result
+  return [
+    ...findings.map(({ reason, where, message }) => `${reason} at ${where}: ${message}`),
+    ...(total >= MAX_FINDINGS ? [`the check ended after ${MAX_FINDINGS} findings`] : []),
+    ...(kind === 'chain' ? chainLines(result, of) : []),
+    ...(kind === 'receipt' ? receiptLines(of) : []),
+    ...((kind === 'receipt' || kind === 'note') && log ? [logLine(log)] : []),
+    ...(kind === 'receipt' ? [PRESENCE] : []),
+    ...(kind === 'evidence' ? [evidenceLine(of)] : []),
+    ...(result.pubkeys ?? []).map((key) => `key: ${key} (${KEY_TRUST[result.key_trust ?? 'first_seen']})`),
+    ...(result.evidence === void 0
+      ? []
+      : [`two signed histories, for anybody to check with --evidence: ${result.evidence}`]),
+    ...(rests ? restsLines(rests) : []),
+    ...(result.not_binding ?? []).map(({ reason, message }) => `${reason}: ${message}`),
+    verdictLine(result, of),
+  ]
+}
+const list = (value) => (Array.isArray(value) ? value : [])
+function chainLines(result, of) {
+  const { head, log, verdict } = result
+  const unsigned = list(of['unsigned_seqs'])
+  const { keys, state, remembered_seq: seen } = of
+  const lines = [`seals: ${of['seals']}, of which signed: ${of['signed']}`]
+  if (unsigned.length > 0)
+    lines.push(
+      `not signed, so not binding: seal ${unsigned.slice(0, 20).join(' ')}${unsigned.length > 20 ? ' ...' : ''}`,
+    )
+  lines.push(
+    `entries under a seal: ${of['entries_sealed']}, waiting for one: ${of['entries_waiting']}, read now: ${of['entries_read']}`,
+  )
+  for (const { entry_id: id, at, data } of list(of['adoptions']))
+    lines.push(`adoption: entry ${id} of the time ${at}: ${data}`)
+  if (of['unreadable_amounts'] !== 0)
+    lines.push(`entries whose amount cannot be read, which count as nothing: ${of['unreadable_amounts']}`)
+  if (head)
+    lines.push(
+      `head: seal ${head.seq}, payload hash ${head.payload_hash}, made ${of['head_age_seconds']} s ago`,
+    )
+  if (log) lines.push(`log: size ${log.size}, root ${log.root} (other readers compare it with --note)`)
+  if (keys)
+    lines.push(
+      `keys: of ${keys['count']} agents, root ${keys['root']}${keys['recomputed'] === true ? '' : ' (changes as stated: --full recomputes them)'}`,
+    )
+  if (typeof seen === 'number' && verdict !== 'broken')
+    lines.push(`nothing up to seal ${seen} has changed since the last check`)
+  if (state !== void 0)
+    lines.push(
+      verdict === 'broken'
+        ? `nothing was remembered in ${state}`
+        : seen === null && head
+          ? `the first check of this service with ${state}: key and log are remembered from now on`
+          : `remembered in ${state}`,
+    )
+  return lines
+}
+const CONNECTED = {
+  same: 'the one seen before',
+  consistent: 'consistent with the one seen before',
+  not_checked: 'not compared with the one seen before (--consistency)',
+}
+const logLine = ({ size, root, connected }) =>
+  `log: size ${size}, root ${root}, ${connected ? CONNECTED[connected] : 'and none was seen before'}`
+const PRESENCE =
+  'this shows that these entries are on record, not that there are no others: a later hide, ban or key may be left out'
+function receiptLines(of) {
+  const unsigned = list(of['unsigned_seqs'])
+  return [
+    `record: ${show(of['id'])}`,
+    `openings checked: ${of['openings']}`,
+    ...list(of['authors']).map(
+      ({ entry_id: id, author_key: key }) => `entry ${id} is signed by the author key ${key}`,
+    ),
+    ...(unsigned.length > 0 ? [`not signed, so not binding: seal ${unsigned.join(' ')}`] : []),
+    `entries under a seal: ${of['entries_sealed']}, waiting for one: ${of['entries_waiting']}`,
+  ]
+}
+const evidenceLine = (of) =>
+  of['sizes'] === void 0
+    ? `seal: ${of['seq']}, payload hashes: ${list(of['payload_hashes']).join(' and ')}`
+    : `checkpoints: sizes ${list(of['sizes']).join(' and ')}, roots ${list(of['roots']).join(' and ')}`
+const KEY_TRUST = {
+  pinned: 'pinned',
+  remembered: 'the one remembered',
+  first_seen: 'not known',
+}
+const RESTS_ON_KEY = {
+  pinned: 'the pinned key',
+  remembered: 'the remembered key',
+  first_seen: 'a key that is not known',
+}
+/** What a verdict rests on, how far witnesses have vouched, and when they last did. */
+function restsLines(rests) {
+  const { key, cosigned_by: names, quorum, seen_size: seen } = rests
+  const how = names.length === 1 ? 'the cosignature' : `${names.length} cosignatures`
+  const parts = [
+    RESTS_ON_KEY[key],
+    ...(names.length > 0 ? [`${how} of ${names.join(', ')} (quorum ${quorum})`] : []),
+    ...(seen === null ? [] : [`what was seen here of the log of ${seen} entries`]),
+  ]
+  const last = parts.pop()
+  return [
+    `rests on: ${parts.length === 0 ? `${last} alone` : `${parts.join(', ')} and ${last}`}`,
+    ...(rests.cosigned_size === void 0
+      ? []
+      : [`cosigned: the log up to entry ${rests.cosigned_size}, last at ${rests.cosigned_at}`]),
+  ]
+}
+const GOOD = {
+  chain: 'GOOD: the whole chain holds',
+  receipt: 'GOOD: every entry is under its seal',
+  note: 'GOOD: the other reader was shown the same log',
+  evidence: 'GOOD evidence: this key has signed two histories',
+}
+function verdictLine({ verdict, kind = 'chain', findings_total: total }, of) {
+  if (verdict === 'good')
+    return typeof of['resumed_at'] === 'number'
+      ? 'GOOD: the chain holds, and goes on from what was checked before'
+      : GOOD[kind]
+  return verdict === 'broken'
+    ? `BAD: ${total} finding${total === 1 ? '' : 's'}`
+    : 'NOT BINDING: nothing is wrong, and nothing proves it'
+}
+
+// client/verify/main.ts
+const USAGE = `usage: node seal-verify.mjs BASE_URL | DUMP.json | RECEIPT.json [options]
+       node seal-verify.mjs --evidence FILE | --note FILE [options]
+
+  --pubkey HEX          accept this key and no other (give it again for each further key)
+  --policy FILE         whose cosignatures a checkpoint must have (C2SP tlog-policy); its logs' keys are pinned
+  --state FILE          where keys and logs that were seen are remembered (default .seal-verify.json)
+  --service URL         the remembered service that a receipt is of, if there are several
+  --consistency FILE    what the service answers to GET /ledger/consistency, between the log seen and the receipt's
+  --note FILE           compare a signed checkpoint that another reader was shown with what is remembered
+  --full                read the whole ledger again, not only what is new
+  --save FILE           write what was read from BASE_URL as a dump; reads everything
+  --max-age SECONDS     how old the newest cosignature that counts may be, or without any the newest signed seal
+                        (default 1800 for a service; any age for a file)
+  --max-seals N         give up if there are more to check at once (default 1000000)
+  --max-entries N       the same of entries (default 100000000)
+  --timeout SECONDS     for each answer as a whole (default 30)
+  --deadline SECONDS    for all answers of a service together (default 3600); the next check goes on from there
+  --json                print one JSON object instead of lines
+
+exit 0: it holds, under a known key; 1: something does not hold; 2: it could not be checked; 3: nothing binding`
+const one = { type: 'string' }
+const many = {
+  type: 'string',
+  multiple: true,
+}
+const flag = { type: 'boolean' }
+const OPTIONS = {
+  pubkey: many,
+  policy: one,
+  state: one,
+  service: one,
+  consistency: one,
+  note: one,
+  evidence: one,
+  full: flag,
+  save: one,
+  json: flag,
+  expect: many,
+  vector: many,
+  'max-age': one,
+  'max-seals': one,
+  'max-entries': one,
+  timeout: one,
+  deadline: one,
+}
+/** @throws Unchecked */
+async function readArguments(args) {
+  const { values, positionals } = parse(args)
+  if (values.vector !== void 0)
+    throw new Unchecked('usage', '--vector has gone: the tests of the project run its test vectors')
+  const [target, ...others] = [
+    ...positionals,
+    ...[values.evidence ?? []].flat(),
+    ...[values.note ?? []].flat(),
+  ]
+  if (target === void 0 || others.length > 0)
+    throw new Unchecked('usage', 'one thing to check is needed', USAGE)
+  const whole = (name, fallback) => {
+    const given = values[name]
+    if (given !== void 0 && !/^[0-9]{1,15}$/.test(given))
+      throw new Unchecked('usage', `--${name} takes a whole number, not ${show(given)}`)
+    return given === void 0 ? fallback : Number(given)
+  }
+  const { pubkey: pubkeys = [], consistency } = values
+  for (const key of pubkeys)
+    if (!isHexHash$1(key))
+      throw new Unchecked('usage', `--pubkey takes 64 lower-case hex characters, not ${show(key)}`)
+  const isService = /^https?:/i.test(target) && positionals.length === 1
+  const answer = consistency === void 0 ? void 0 : await readJsonFile(consistency)
+  return {
+    target: isService ? normalizeBase(target) : target,
+    kind:
+      values.evidence !== void 0
+        ? 'evidence'
+        : values.note !== void 0
+          ? 'note'
+          : isService
+            ? 'service'
+            : 'file',
+    reader: {
+      stateFile: values.state ?? '.seal-verify.json',
+      pubkeys,
+      policyFile: values.policy,
+      maxAgeSeconds: whole('max-age'),
+    },
+    options: {
+      isFull: values.full === true,
+      saveFile: values.save,
+      maxSeals: whole('max-seals', 1e6) ?? Infinity,
+      maxEntries: whole('max-entries', 1e8) ?? Infinity,
+      timeoutMs: (whole('timeout', 30) ?? 30) * 1e3,
+      deadlineMs: (whole('deadline', 3600) ?? 3600) * 1e3,
+      service: values.service === void 0 ? void 0 : normalizeBase(values.service),
+      consistency: consistency === void 0 ? void 0 : () => Promise.resolve(answer),
+    },
+  }
+}
+function parse(args) {
+  try {
+    return parseArgs({
+      args: [...args],
+      allowPositionals: true,
+      options: OPTIONS,
+    })
+  } catch (error) {
+    throw new Unchecked('usage', error.message, USAGE)
+  }
+}
+const BASE_URL = /^(https?):\/\/([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?((?:\/[A-Za-z0-9._~-]+)*)\/*$/
+const DEFAULT_PORTS = {
+  http: 80,
+  https: 443,
+}
+/** The one form of a service's URL: `https://Host:443/` and `https://host/api/v1` become `https://host`. */
+function normalizeBase(target) {
+  const parts = target.split('/').map((part, place) => (place < 3 ? part.toLowerCase() : part))
+  const [, scheme, host, port = '', route = ''] = BASE_URL.exec(parts.join('/')) ?? []
+  if (scheme === void 0 || /\/\.\.?(\/|$)/.test(route))
+    throw new Unchecked('usage', `${target} is not the address of a service`)
+  return `${scheme}://${port === '' || Number(port) === DEFAULT_PORTS[scheme] ? host : `${host}:${Number(port)}`}${route.replace(/\/api\/v1$/, '')}`
+}
+/** Checks what the arguments name. @throws Unchecked */
+async function run(args, progress) {
+  const { kind, target, reader, options } = await readArguments(args)
+  const result =
+    kind === 'evidence'
+      ? await checkEvidence(target, reader)
+      : kind === 'note'
+        ? await checkNote(await readText(target), target, reader, options)
+        : kind === 'service'
+          ? await checkService(target, reader, {
+              ...options,
+              progress,
+            })
+          : await checkFile(target, reader, {
+              ...options,
+              progress,
+            })
+  return args.includes('--expect') ? withNothingExpected(result) : result
+}
+/** Runs the command with these arguments and prints nothing. It never rejects. */
+async function check(args, progress) {
+  const result = await verify$1(() => run(args, progress))
+  return {
+    exitCode: EXIT_CODES[result.verdict],
+    result,
+    text: describe(result),
+    json: describeAsJson(result),
+  }
+}
+const PROGRESS_EVERY_MS = 2e3
+function showOnStderr() {
   let next = Date.now() + PROGRESS_EVERY_MS
   return (line) => {
     if (Date.now() < next) return
@@ -3421,185 +4334,15 @@ function progressOnStderr() {
     process.stderr.write(`... ${line}\n`)
   }
 }
-
-/** A result as lines for people. */
-function toLines(result) {
-  if (result.kind === 'vectors')
-    return result.results.map(
-      ({ file, ok, findings }) =>
-        `${file}: ${ok ? 'accepted' : `refused ${findings.map(({ reason, message }) => `${reason}: ${message}`).join('; ')}`}`,
-    )
-  const lines = result.findings.map(({ reason, where, message }) => `${reason} at ${where}: ${message}`)
-  if (result.findings_total >= MAX_FINDINGS) lines.push(`the check ended after ${MAX_FINDINGS} findings`)
-  if (result.kind === 'chain') lines.push(...chainLines(result))
-  if (result.kind === 'receipt') lines.push(...receiptLines(result))
-  if (result.kind === 'note' && result.log !== null) lines.push(logLine(result.log))
-  if (result.kind === 'evidence')
-    lines.push(
-      result.seq === undefined
-        ? `checkpoints: sizes ${result.sizes.join(' and ')}, roots ${result.roots.join(' and ')}`
-        : `seal: ${result.seq}, payload hashes: ${result.payload_hashes.join(' and ')}`,
-    )
-  for (const key of result.pubkeys) lines.push(`key: ${key} (${KEY_TRUST[result.key_trust]})`)
-  if (result.evidence !== undefined)
-    lines.push(`two signed histories, for anybody to check with --evidence: ${result.evidence}`)
-  if (result.rests_on) lines.push(restsLine(result.rests_on), ...cosignedLines(result.rests_on))
-  for (const { reason, message } of result.not_binding) lines.push(`${reason}: ${message}`)
-  return [...lines, verdictLine(result)]
+const program = process.argv[1]
+if (program !== void 0 && realpathSync(program) === fileURLToPath(import.meta.url)) {
+  const args = process.argv.slice(2)
+  const { exitCode, result, text, json } = await check(args, showOnStderr())
+  const isJson = args.includes('--json')
+  ;(result.verdict === 'unchecked' && !isJson ? process.stderr : process.stdout).write(
+    `${isJson ? json : text}\n`,
+    () => process.exit(exitCode),
+  )
 }
 
-function chainLines({
-  seals,
-  signed,
-  unsigned_seqs: unsigned,
-  entries_sealed: sealed,
-  entries_waiting: waiting,
-  ...result
-}) {
-  const { head, adoptions, unreadable_amounts: unreadable, remembered_seq: seen } = result
-  const lines = [`seals: ${seals}, of which signed: ${signed}`]
-  if (unsigned.length > 0)
-    lines.push(
-      `not signed, so not binding: seal ${unsigned.slice(0, 20).join(' ')}${unsigned.length > 20 ? ' ...' : ''}`,
-    )
-  lines.push(`entries under a seal: ${sealed}, waiting for one: ${waiting}, read now: ${result.entries_read}`)
-  for (const { entry_id: id, at, data } of adoptions)
-    lines.push(`adoption: entry ${id} of the time ${at}: ${data}`)
-  if (unreadable > 0) lines.push(`entries whose amount cannot be read, which count as nothing: ${unreadable}`)
-  if (head !== null) {
-    lines.push(
-      `head: seal ${head.seq}, payload hash ${head.payload_hash}, made ${result.head_age_seconds} s ago`,
-    )
-    lines.push(`history: ${head.seq}:${head.history} (other readers compare it with --expect)`)
-  }
-  if (result.log !== null) lines.push(`log: size ${result.log.size}, root ${result.log.root}`)
-  if (result.keys !== null)
-    lines.push(
-      `keys: of ${result.keys.count} agents, root ${result.keys.root}${result.keys.recomputed ? '' : ' (changes as stated: --full recomputes them)'}`,
-    )
-  if (seen !== null && result.verdict !== 'broken')
-    lines.push(`nothing up to seal ${seen} has changed since the last check`)
-  if (result.state !== undefined)
-    lines.push(
-      result.verdict === 'broken'
-        ? `nothing was remembered in ${result.state}`
-        : seen === null && head !== null
-          ? `the first check of this service with ${result.state}: key and seals are remembered from now on`
-          : `remembered in ${result.state}`,
-    )
-  return lines
-}
-
-const logLine = ({ size, root, connected }) =>
-  `log: size ${size}, root ${root}, ${CONNECTED[connected] ?? 'and none was seen before'}`
-
-const CONNECTED = {
-  same: 'the one seen before',
-  consistent: 'consistent with the one seen before',
-  not_checked: 'not compared with the one seen before (--consistency)',
-}
-
-function receiptLines({
-  id,
-  openings,
-  authors,
-  log,
-  entries_sealed: sealed,
-  entries_waiting: waiting,
-  unsigned_seqs: unsigned,
-}) {
-  const lines = [`record: ${show(id)}`, `openings checked: ${openings}`]
-  for (const { entry_id: entryId, author_key: key } of authors)
-    lines.push(`entry ${entryId} is signed by the author key ${key}`)
-  if (unsigned.length > 0) lines.push(`not signed, so not binding: seal ${unsigned.join(' ')}`)
-  lines.push(`entries under a seal: ${sealed}, waiting for one: ${waiting}`)
-  if (log !== null) lines.push(logLine(log))
-  return [
-    ...lines,
-    'this shows that these entries are on record, not that there are no others: a later hide, ban or key may be left out',
-  ]
-}
-
-const KEY_TRUST = { pinned: 'pinned', remembered: 'the one remembered', first_seen: 'not known' }
-
-const GOOD = {
-  chain: 'GOOD: the whole chain holds',
-  resumed: 'GOOD: the chain holds, and goes on from what was checked before',
-  receipt: 'GOOD: every entry is under its seal',
-  note: 'GOOD: the other reader was shown the same log',
-  evidence: 'GOOD evidence: this key has signed two histories',
-}
-
-function verdictLine({ verdict, kind, resumed_at: resumedAt, findings_total: total }) {
-  if (verdict === 'good') return typeof resumedAt === 'number' ? GOOD.resumed : GOOD[kind]
-  return verdict === 'broken'
-    ? `BAD: ${total} finding${total === 1 ? '' : 's'}`
-    : 'NOT BINDING: nothing is wrong, and nothing proves it'
-}
-
-/**
- * Reads what is remembered of a service: its keys, whether its closing entries state log and keys, and the
- * newest log that was verified, with its signed checkpoint if there was one. Undefined before the first check
- * of everything.
- */
-export async function recall(stateFile, service) {
-  const memory = (await readState(stateFile))[service]
-  if (memory?.log === undefined) return undefined
-  const { size, root } = seenLog(memory)
-  return {
-    pubkeys: memory.pubkeys,
-    logged: memory.logged,
-    key_form: memory.key_form ?? 1,
-    log: { size, root },
-    checkpoint: memory.checkpoint,
-  }
-}
-
-/** The vkeys of the witnesses in a file with a policy, as many as are asked for. Rejects with Unchecked. */
-export const readPolicyVkeys = async (file) => policyVkeys(parsePolicy(await fromFile(() => readText(file))))
-
-const EXIT_CODES = { good: 0, broken: 1, unchecked: 2, not_binding: 3 }
-
-/**
- * Runs the command with these arguments and prints nothing. It never rejects: whatever goes wrong is
- * `unchecked`.
- *
- * @param world.receipt a receipt that is at hand, in place of the file that the arguments name
- * @param world.note a checkpoint that another reader was shown, which is compared with what is remembered of
- *   `--service`
- * @param world.consistency (from, to) → the answer of GET /ledger/consistency; undefined if there is none
- * @returns {exitCode, result, text}: the object that --json prints, and the lines, safe for a terminal
- */
-export async function check(args, world = {}) {
-  let result
-  let lines
-  try {
-    result = await main(args, world)
-    lines = toLines(result)
-  } catch (error) {
-    const { word = 'failed', help = '' } = error instanceof Unchecked ? error : {}
-    const message = String(error?.message ?? error).slice(0, 1_000)
-    result = { ok: false, binding: false, verdict: 'unchecked', error: word, message }
-    lines = [message, ...help.split('\n')]
-  }
-  // A server's own "GOOD" must not look like this program's.
-  const print = (line) =>
-    result.verdict === 'good' ? escapeText(line) : escapeText(line).replaceAll('GOOD', 'G\\u004fOD')
-  const text = lines.map(print).join('\n').trimEnd()
-  return { exitCode: EXIT_CODES[result.verdict], result, text, json: print(JSON.stringify(result)) }
-}
-
-async function run(args) {
-  const { exitCode, result, text, json } = await check(args, { progress: progressOnStderr() })
-  const [stream, output] = args.includes('--json')
-    ? [process.stdout, json]
-    : [result.verdict === 'unchecked' ? process.stderr : process.stdout, text]
-  stream.write(`${output}\n`, () => process.exit(exitCode))
-}
-
-if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
-  process.on('uncaughtException', (error) => {
-    process.stderr.write(`${escapeText(String(error?.message))}\n`, () => process.exit(2))
-  })
-  await run(process.argv.slice(2))
-}
+export { check }

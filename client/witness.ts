@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { ed25519PublicKey, keyFromHex, keyToHex } from '../shared/crypto/ed25519.ts'
-import { verifyLogConsistency, type LogHead } from '../shared/crypto/log-tree.ts'
-import { cosignNote, formatVkey, NOTE_KEY, parseCheckpoint, parseNote } from '../shared/crypto/note.ts'
+import { cosignNote, formatVkey, NOTE_KEY } from '../shared/crypto/note.ts'
 import type { Client } from './client.ts'
-import { isSignedByAny, knownKeys } from './key-proof.ts'
-import { trustArguments, type SealTrust } from './own-ledger.ts'
 import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
-import { check, recall } from './seal-verify.mjs'
+import { findLogFork, knownKeys } from './verify-receipt.ts'
+import { connectLogs, verifySigner, readCheckpoint, readConsistency, type SignedLog } from './verify/light.ts'
+import { recall } from './verify/state.ts'
+import type { SealTrust } from './verify/verification.ts'
 
 /*
  * An agent as a witness (C2SP tlog-witness, from the other side: an agent has no address, so it asks). It
@@ -80,24 +80,24 @@ export async function witnessCheckpoint(options: {
   now: number
 }): Promise<Witnessed> {
   const { client, agentId, witnessFile, trust, now } = options
-  const { text, origin, head } = await readCheckpoint(client, trust)
+  const log = await fetchCheckpoint(client, trust)
+  const { origin, size, root } = log
   const state = ensureState(witnessFile)
-  requireNewer(state, origin, head)
-  await requireConsistent(client, state, head, trust, text.note)
+  requireNewer(state, log)
+  await requireConsistent(client, state, log, trust)
 
-  const root = Buffer.from(head.root).toString('hex')
   const name = `${origin}/w/${agentId}`
   // Another process may have cosigned meanwhile; what it remembered binds this one too.
   const line = withFileLock(witnessFile, () => {
     const current = ensureState(witnessFile)
-    if (current.size !== state.size || current.root !== state.root) requireNewer(current, origin, head)
-    if (current.size > state.size && current.size !== head.size)
+    if (current.size !== state.size || current.root !== state.root) requireNewer(current, log)
+    if (current.size > state.size && current.size !== size)
       throw new WitnessError(
         'rollback',
         `Another process cosigned the size ${current.size} meanwhile; look again.`,
       )
-    writeState(witnessFile, { ...current, origin, size: head.size, root })
-    return cosignNote(text.signed, name, keyFromHex(current.secret_key), now)
+    writeState(witnessFile, { ...current, origin, size, root })
+    return cosignNote(log.parsed.text, name, keyFromHex(current.secret_key), now)
   })
   const publicKey = ed25519PublicKey(keyFromHex(state.secret_key))
   const vkey = formatVkey({ name, type: NOTE_KEY.cosigner, publicKey })
@@ -108,37 +108,27 @@ export async function witnessCheckpoint(options: {
     )
   }
   const { counted } = await client.cosign({ line })
-  return { origin, size: head.size, root, vkey, line, counted }
+  return { origin, size, root, vkey, line, counted }
 }
 
 /**
  * Fetches the newest checkpoint and checks that a known key of the service has signed it.
  *
- * @returns the log's name, size and root; of the text the whole note and the part that is signed
  * @throws WitnessError
  */
-async function readCheckpoint(
-  client: Client,
-  trust: SealTrust,
-): Promise<{ text: { note: string; signed: string }; origin: string; head: LogHead }> {
+async function fetchCheckpoint(client: Client, trust: SealTrust): Promise<SignedLog> {
   const pubkeys = knownKeys(trust, await recall(trust.stateFile, client.baseUrl))
   if (pubkeys.length === 0)
     throw new WitnessError(
       'key_unknown',
       'No key of the service is remembered; check its ledger first, so that a witness knows whose log it is.',
     )
-  const note = await client.checkpoint()
-  try {
-    const parsed = parseNote(note)
-    const { origin, ...head } = parseCheckpoint(parsed.text)
-    if (!isSignedByAny(pubkeys, parsed, origin))
-      throw new WitnessError('bad_checkpoint', 'No known key of the service has signed its checkpoint.')
-    return { text: { note, signed: parsed.text }, origin, head }
-  } catch (error) {
-    if (error instanceof TypeError)
-      throw new WitnessError('bad_answer', `What the service gives is no checkpoint: ${error.message}.`)
-    throw error
-  }
+  const read = readCheckpoint(await client.checkpoint())
+  if (read.kind === 'refused')
+    throw new WitnessError('bad_answer', `What the service gives is no checkpoint: ${read.message}.`)
+  if (verifySigner(read.value, pubkeys).kind === 'refused')
+    throw new WitnessError('bad_checkpoint', 'No known key of the service has signed its checkpoint.')
+  return read.value
 }
 
 /**
@@ -147,15 +137,15 @@ async function readCheckpoint(
  *
  * @throws WitnessError
  */
-function requireNewer({ origin, size, root }: WitnessState, shownOrigin: string, head: LogHead): void {
-  if (origin !== undefined && origin !== shownOrigin)
+function requireNewer({ origin, size, root }: WitnessState, shown: SignedLog): void {
+  if (origin !== undefined && origin !== shown.origin)
     throw new WitnessError(
       'other_log',
-      `The checkpoint is of the log ${shownOrigin}, and ${origin} was cosigned.`,
+      `The checkpoint is of the log ${shown.origin}, and ${origin} was cosigned.`,
     )
-  if (head.size < size)
-    throw new WitnessError('rollback', `The checkpoint has ${head.size} entries, and ${size} were cosigned.`)
-  if (head.size === size && Buffer.from(head.root).toString('hex') !== root)
+  if (shown.size < size)
+    throw new WitnessError('rollback', `The checkpoint has ${shown.size} entries, and ${size} were cosigned.`)
+  if (shown.size === size && shown.root !== root)
     throw new WitnessError(
       'log_rewritten',
       `The checkpoint of size ${size} has another root than the one that was cosigned.`,
@@ -171,27 +161,22 @@ function requireNewer({ origin, size, root }: WitnessState, shownOrigin: string,
 async function requireConsistent(
   client: Client,
   state: WitnessState,
-  head: LogHead,
+  log: SignedLog,
   trust: SealTrust,
-  note: string,
 ): Promise<void> {
-  if (state.size > 0 && state.size < head.size) {
-    const { hashes } = await client.consistency({ from: state.size, to: head.size })
-    const before = { size: state.size, root: Buffer.from(state.root, 'hex') }
-    const path = hashes.map((hash) => Buffer.from(hash, 'hex'))
-    if (!verifyLogConsistency(before, head, path))
+  if (state.size > 0 && state.size < log.size) {
+    const proof = readConsistency(await client.consistency({ from: state.size, to: log.size }))
+    if (connectLogs(state, log, proof).kind === 'refused')
       throw new WitnessError(
         'log_rewritten',
-        `The log of ${head.size} entries does not go on from the ${state.size} that were cosigned.`,
+        `The log of ${log.size} entries does not go on from the ${state.size} that were cosigned.`,
       )
   }
-  const args = ['note', ...trustArguments({ ...trust, policyFile: undefined }, client.baseUrl)]
-  const { result } = await check(args, { note, consistency: (from, to) => client.consistency({ from, to }) })
-  const finding = result.findings?.find(({ reason }) => reason === 'log_rewritten')
-  if (finding !== undefined)
+  const fork = await findLogFork(client, log.note, trust, (from, to) => client.consistency({ from, to }))
+  if (fork !== undefined)
     throw new WitnessError(
       'log_rewritten',
-      `${finding.message}${result.evidence === undefined ? '' : `; the proof is in ${result.evidence}`}.`,
+      `${fork.message}${fork.evidence === undefined ? '' : `; the proof is in ${fork.evidence}`}.`,
     )
 }
 

@@ -4,11 +4,11 @@ import {
   readSealed,
   sendSealed,
   type KeyChange,
-  type LogFork,
   type MessagingIdentity,
   type OpenedMessage,
 } from '../messages.ts'
 import { newDmKeyPair } from '../sealed-box.ts'
+import type { LogFork } from '../verify-receipt.ts'
 import { usageError } from './command-error.ts'
 import { ensureDmKeys } from './dm-key.ts'
 import { formatCount, formatTime, toOneLine, indent } from './format.ts'

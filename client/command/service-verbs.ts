@@ -10,6 +10,8 @@ import {
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { ed25519Verify, keyFromHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
 import { formatCount, formatFields, formatTime, toOneLine, indent } from './format.ts'
+import { EXIT_CODES } from '../verify/report.ts'
+import { withNothingExpected } from '../verify/check.ts'
 import { parseJson } from '../private-file.ts'
 import { CommandError } from './command-error.ts'
 import type { Session } from './session.ts'
@@ -23,7 +25,14 @@ import {
   type VerbOutput,
   type Verb,
 } from './verb.ts'
-import { verify, VERIFY_OPTIONS, withVerdict, type VerifyOptions, fetchReceipt } from './verification.ts'
+import {
+  readReceipt,
+  verifyReceipt,
+  verifyService,
+  VERIFY_OPTIONS,
+  withVerdict,
+  type VerifyOptions,
+} from './verification.ts'
 
 export const serviceVerbs: readonly Verb[] = [
   defineVerb({
@@ -120,7 +129,7 @@ export const serviceVerbs: readonly Verb[] = [
       'after-seq': numberOption('SEQ', 'the seals after this one; the newest if absent', 0),
       limit: numberOption('N', 'how many at most, 10000 if absent', 1),
       full: flagOption('verify the whole ledger again, not only what is new'),
-      expect: listOption('SEQ:HISTORY', 'compare with the history that another reader saw'),
+      expect: listOption('SEQ:HISTORY', 'of older versions; nothing is compared with it any more'),
       'max-age': numberOption('SECONDS', 'how old the newest signed seal may be, 1800 if absent', 0),
       ...VERIFY_OPTIONS,
     },
@@ -132,14 +141,9 @@ export const serviceVerbs: readonly Verb[] = [
         ...answer.seals.map(formatSeal),
         `${formatCount(answer.count, 'seal')}${answer.truncated ? ', and there are more' : ''}. ${state}`,
       ]
-      const { full, expect = [], 'max-age': maxAge } = options
-      const args = [
-        session.baseUrl,
-        ...(full ? ['--full'] : []),
-        ...expect.flatMap((head) => ['--expect', head]),
-        ...(maxAge === undefined ? [] : ['--max-age', String(maxAge)]),
-      ]
-      return withVerdict(answer, text.join('\n'), await verify(session, args, options))
+      const { full: isFull, expect = [], 'max-age': maxAge } = options
+      const result = await verifyService(session, options, { isFull, maxAge })
+      return withVerdict(answer, text.join('\n'), expect.length > 0 ? withNothingExpected(result) : result)
     },
   }),
   defineVerb({
@@ -171,7 +175,7 @@ export const serviceVerbs: readonly Verb[] = [
     },
     help: 'Every ledger entry of a record with its proof, verified here; kept with --json, it can be checked offline',
     async run({ words: [recordId], options: { after, ...trust }, session }) {
-      const answer = await fetchReceipt(session, recordId, trust, after)
+      const answer = await readReceipt(session, recordId, trust, after)
       const state = answer.sealed ? 'all under a seal' : 'not all under a seal yet'
       const last = answer.entries.at(-1)?.entry.id
       const more =
@@ -183,8 +187,8 @@ export const serviceVerbs: readonly Verb[] = [
         `${answer.id}: ${answer.entries.length === 1 ? '1 entry' : `${answer.entries.length} entries`}, ${state}.${more}`,
         ...answer.entries.map(formatReceiptEntry),
       ]
-      const verdict = await verify(session, ['receipt'], trust, { ...receipt, ok: true })
-      const isOther = verdict.result.verdict !== 'unchecked' && answer.id !== recordId
+      const verdict = await verifyReceipt(session, { ...receipt, ok: true }, trust)
+      const isOther = verdict.verdict !== 'unchecked' && answer.id !== recordId
       if (isOther)
         throw new CommandError(
           'wrong_record',
@@ -203,13 +207,13 @@ export const serviceVerbs: readonly Verb[] = [
  */
 async function verifyReceiptOf(session: Session, name: string, options: VerifyOptions): Promise<VerbOutput> {
   const isFile = existsSync(name)
-  const receipt = isFile ? parseJson(readFileSync(name, 'utf8')) : await fetchReceipt(session, name, options)
+  const receipt = isFile ? parseJson(readFileSync(name, 'utf8')) : await readReceipt(session, name, options)
   if (typeof receipt !== 'object' || receipt === null)
     throw new CommandError('not_a_receipt', `${name} holds no receipt.`)
   const { id } = receipt as { id?: unknown }
   if (!isFile && id !== name)
     throw new CommandError('wrong_record', `The service gives the receipt of ${String(id)} for ${name}.`)
-  const verdict = await verify(session, ['receipt'], options, { ...receipt, ok: true })
+  const verdict = await verifyReceipt(session, { ...receipt, ok: true }, options)
   return withVerdict({ id }, `Receipt of ${String(id)}:`, verdict)
 }
 
@@ -231,14 +235,15 @@ async function checkAnnouncement(
   if (!isSigned(announcement)) return { exitCode: 1, reasons: ['bad_signature'] }
   let receipt
   try {
-    receipt = await fetchReceipt(session, announcement.id, options)
+    receipt = await readReceipt(session, announcement.id, options)
   } catch (error) {
     if (error instanceof TransportError && error.kind === 'bad_answer')
       return { exitCode: 2, reasons: [error.kind] }
     if (!(error instanceof RefusalError) || error.error !== 'no_such_record') throw error
     return { exitCode: 1, reasons: ['no_entry'] }
   }
-  const { exitCode, result } = await verify(session, ['receipt'], options, receipt)
+  const result = await verifyReceipt(session, receipt, options)
+  const exitCode = EXIT_CODES[result.verdict]
   const reasons = [...(result.findings ?? []), ...(result.not_binding ?? [])].map(({ reason }) => reason)
   if (result.verdict === 'unchecked') return { exitCode, reasons: [result.error ?? 'failed'] }
   if (result.verdict === 'broken') return { exitCode, reasons }

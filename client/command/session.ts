@@ -4,13 +4,13 @@ import { homedir } from 'node:os'
 import path from 'node:path'
 import { createClient, RefusalError, type Author, type Client } from '../client.ts'
 import { parseBaseUrl } from '../http.ts'
-import type { SealTrust } from '../own-ledger.ts'
 import { withFileLock } from '../private-file.ts'
-import { recall } from '../seal-verify.mjs'
 import { readTokenFile, tokenFilePath, writeTokenFile, type Identity } from '../token-file.ts'
+import { recall } from '../verify/state.ts'
 import { CommandError, usageError } from './command-error.ts'
 import { describeForeignChanges } from './own-entries.ts'
 import type { ProgressLine } from './progress-line.ts'
+import type { SealTrust } from '../verify/verification.ts'
 
 const DEFAULT_URL = 'http://127.0.0.1:3000'
 
@@ -33,7 +33,7 @@ export interface Session {
   findIdentity(): Identity | undefined
   /** @throws CommandError `not_registered` */
   requireIdentity(): Identity
-  /** Where seal-verify.mjs remembers the keys and seals of this service. */
+  /** Where a check of the ledger remembers the keys and the log of this service. */
   readonly trust: SealTrust
   /**
    * This agent's identity, and a client with its token. If a rotation of the token was begun and its answer

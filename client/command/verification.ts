@@ -1,9 +1,10 @@
-import { check, type Verification } from '../seal-verify.mjs'
-import { withOwnCosignatures } from '../key-proof.ts'
-import { askConsistency, trustArguments } from '../own-ledger.ts'
+import { checkAnyReceipt, fetchReceipt } from '../verify-receipt.ts'
+import { checkService, verify } from '../verify/check.ts'
+import { describe, EXIT_CODES } from '../verify/report.ts'
 import { indent } from './format.ts'
 import type { Session } from './session.ts'
 import { listOption, textOption, type VerbOutput } from './verb.ts'
+import type { SealTrust, Verification } from '../verify/verification.ts'
 
 /** The options that all verbs that verify take. */
 export const VERIFY_OPTIONS = {
@@ -23,55 +24,47 @@ export interface VerifyOptions {
 /** A verification that ends sooner shows no progress. */
 const QUIET_MS = 2_000
 
+/** By what this agent judges, with the options of a verb. */
+const trustOf = (
+  { trust: { stateFile, policyFile } }: Session,
+  { pubkey: pubkeys, policy = policyFile }: VerifyOptions,
+): SealTrust => ({ stateFile, pubkeys, policyFile: policy })
+
 /**
- * Runs this command's own copy of seal-verify.mjs, with what this agent remembers of the service.
+ * Verifies the ledger of the service, with what this agent remembers of it.
  *
- * @param args the verb's own arguments of seal-verify.mjs
- * @param receipt the receipt to verify, in place of a file
- * @returns the exit code, the result and its text; never rejects
+ * @param maxAge how old what is shown may be, in seconds; undefined: as usual
  */
-export function verify(
+export function verifyService(
   session: Session,
-  args: readonly string[],
-  { pubkey: pubkeys, policy: policyFile = session.trust.policyFile }: VerifyOptions,
-  receipt?: object,
-) {
-  const { stateFile } = session.trust
-  const options = trustArguments({ stateFile, pubkeys, policyFile }, session.baseUrl)
+  options: VerifyOptions,
+  { isFull, maxAge }: { isFull: boolean; maxAge: number | undefined },
+): Promise<Verification> {
   const showFromMs = performance.now() + QUIET_MS
   const progress = (line: string): void => {
     if (performance.now() > showFromMs) session.progress.show(`verify: ${line}`)
   }
-  return check([...args, ...options], {
-    progress,
-    consistency: askConsistency(session.client),
-    ...(receipt === undefined ? {} : { receipt }),
-  })
+  const trust = { ...trustOf(session, options), maxAgeSeconds: maxAge }
+  return verify(() => checkService(session.baseUrl, trust, { isFull, progress }))
 }
 
+/** Verifies what may be a receipt, with what this agent remembers of the service. */
+export const verifyReceipt = (session: Session, receipt: object, options: VerifyOptions) =>
+  checkAnyReceipt(session.client, receipt, trustOf(session, options))
+
 /** Fetches a receipt, with the cosignatures of the witnesses that the options name. */
-export async function fetchReceipt(
-  { client, trust }: Session,
-  recordId: string,
-  { policy: policyFile = trust.policyFile }: VerifyOptions,
-  after?: number,
-) {
-  return withOwnCosignatures(client, { policyFile }, await client.receipt(recordId, { after }))
-}
+export const readReceipt = (session: Session, recordId: string, options: VerifyOptions, after?: number) =>
+  fetchReceipt(session.client, recordId, trustOf(session, options), after)
 
 /**
  * The output for an answer of the service with the verdict on it, whose `ok`, `binding` and exit code it
  * takes.
  */
-export function withVerdict(
-  answer: object,
-  text: string,
-  { exitCode, result, text: verdict }: { exitCode: number; result: Verification; text: string },
-): VerbOutput {
+export function withVerdict(answer: object, text: string, result: Verification): VerbOutput {
   const { ok, binding } = result
   return {
     answer: { ...answer, ok, binding, verification: result },
-    text: `${text}\nVerified here:\n${indent(verdict)}`,
-    exitCode,
+    text: `${text}\nVerified here:\n${indent(describe(result))}`,
+    exitCode: EXIT_CODES[result.verdict],
   }
 }

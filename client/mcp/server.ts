@@ -4,7 +4,7 @@ import { escapeControls, formatJson, toOneLine } from '../command/format.ts'
 import type { ProgressLine } from '../command/progress-line.ts'
 import type { Session } from '../command/session.ts'
 import type { VerbOutput, Verb } from '../command/verb.ts'
-import { recall } from '../seal-verify.mjs'
+import { recall } from '../verify/state.ts'
 import { serveTools, type ToolResult } from './protocol.ts'
 import { TOOLS, type NetworkTool, type VerbCall } from './tools.ts'
 

@@ -5,7 +5,7 @@
     python3 seal_verify.py DUMP.json        a saved dump {entries, seals}, offline
     python3 seal_verify.py RECEIPT.json     one receipt, offline
     python3 seal_verify.py --evidence FILE  a proof that one key signed two histories, offline
-    python3 seal_verify.py --vector FILE    test vectors
+    python3 seal_verify.py --note FILE      a checkpoint that another reader was shown
 
 Needs Python 3.9 or later and nothing else. It shares nothing with seal-verify.mjs but the published rules, the words it
 reports, the state file and the form of a dump, so that each is a check on the other.
@@ -44,12 +44,14 @@ RETRY_AFTER_SECONDS = (0.5, 1.5)
 PROGRESS_SECONDS = 2
 MOST_FINDINGS = 1_000  # then the check ends: it is broken
 MOST_LISTED = 1_000
+LONGEST_MESSAGE = 1_000
 DEEPEST_HASHED = 500
 DEEPEST_READ = 1_000
 CLOCK_SKEW_SECONDS = 300
 STALE_LOCK_SECONDS = 10
 DEFAULT_MAX_AGE = 1_800  # seconds: three intervals of ten minutes
 LARGEST_WHOLE = 2**53 - 1  # what an IEEE 754 double counts to without a gap
+MOST_TURNS = 5
 
 DUMP_FIRST_LINE = '{"entries":['
 DUMP_MIDDLE_LINE = '],"seals":['
@@ -66,91 +68,72 @@ class CannotCheck(Exception):
         self.word = word
 
 
+class NotHeld(Exception):
+    """Something does not hold; `reason` is its fixed word."""
+
+    def __init__(self, reason, message):
+        super().__init__(message)
+        self.reason = reason
+
+
 class NotCanonical(Exception):
     """A value has no canonical JSON."""
 
 
-@dataclass(frozen=True)
-class Fault:
-    """What does not hold: a fixed word and a sentence."""
-
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A fault and its place, such as `seal 3`."""
-
-    reason: str
-    where: str
-    message: str
-
-
-@dataclass
-class Future:
-    """The seals that are dated after now: how many, and the latest of them."""
-
-    where: str
-    at: int
-    now: int
-    count: int = 0
-    service_now: int = None  # what the service's own clock says, if it disagrees
-
-    def finding(self):
-        """The one finding for all of them."""
-        many = "" if self.count == 1 else f", the latest of {self.count} seals that are dated after now"
-        doubt = f"the service's own Date is {self.service_now}"
-        if self.service_now is None:
-            doubt = "it is of the future, or this machine's clock is behind"
-        message = f"is dated {self.at}{many}; this machine's clock says {self.now}: {doubt}"
-        return Finding("from_the_future", self.where, message)
-
-
 class Findings:
-    """The list of what does not hold, and the two signed sides of a contradiction, if there is one."""
+    """The list of what does not hold, and the proof of a contradiction, if there is one."""
 
     def __init__(self):
         self._kept = []
-        self.future = None  # how many seals are dated after now, and the latest of them; None if none is
-        self.fork = None  # two seals
-        self.log_fork = None  # two checkpoints
+        self.future = None  # of the seals that are dated after now the latest: {where, at, now, count}
+        self.fork = None  # what is written as evidence
 
     @property
     def kept(self):
-        """All of them, in a list."""
-        return self._kept if self.future is None else [*self._kept, self.future.finding()]
+        """All of them: {reason, where, message} each."""
+        return self._kept if self.future is None else [*self._kept, self._of_the_future()]
 
     @property
     def full(self):
         """Whether there are so many that the check ends."""
         return len(self._kept) >= MOST_FINDINGS
 
-    def note_time(self, where, seal, now):
+    def add(self, reason, where, message):
+        if not self.full:
+            self._kept.append({"reason": reason, "where": where, "message": message[:LONGEST_MESSAGE]})
+
+    def run(self, where, check, *arguments):
+        """Runs a check; if it raises NotHeld, adds that. Returns whether it held, and what it returned."""
+        try:
+            return True, check(*arguments)
+        except NotHeld as refused:
+            self.add(refused.reason, where, str(refused))
+            return False, None
+
+    def add_time(self, where, seal, now):
         """Compares a seal's time with now. However many are later, it is one finding: the clock here may be wrong."""
         at = max(seal["at"], seal["signed_at"]) if seal["signed"] else seal["at"]
         if at > now + CLOCK_SKEW_SECONDS:
-            self.future = self.future or Future(where, at, now)
-            if at > self.future.at:
-                self.future.where, self.future.at, self.future.now = where, at, now
-            self.future.count += 1
+            known = self.future or {"at": -1, "count": 0}
+            latest = {"where": where, "at": at, "now": now} if at > known["at"] else {}
+            self.future = {**known, **latest, "count": known["count"] + 1}
 
-    def note(self, where, faults):
-        """Adds every fault of an iterable to the list. Returns whether there was none."""
-        good = True
-        for fault in faults:
-            good = False
-            if not self.full:
-                self._kept.append(Finding(fault.reason, where, fault.message))
-        return good
-
-    def keep_fork(self, seen, shown, keyring):
-        """Keeps two different seals of one number, if an accepted key signed both."""
-        if self.fork is None and all(keyring.accepts(seal) for seal in (seen, shown)):
-            self.fork = [{name: seal[name] for name in SIDE_FIELDS} for seal in (seen, shown)]
+    def _of_the_future(self):
+        """The one finding for all seals that are dated after now."""
+        future = self.future
+        many = "" if future["count"] == 1 else f", the latest of {future['count']} seals that are dated after now"
+        doubt = "it is of the future, or this machine's clock is behind"
+        if "service_now" in future:
+            doubt = f"the service's own Date is {future['service_now']}"
+        message = f"is dated {future['at']}{many}; this machine's clock says {future['now']}: {doubt}"
+        return {"reason": "from_the_future", "where": future["where"], "message": message}
 
 
 # --- JSON in, canonical JSON out -------------------------------------------------------------------------------------
+
+
+class TooDeep(ValueError):
+    """JSON that is nested deeper than the bound, or has more lists and objects."""
 
 
 def read_json(text):
@@ -167,12 +150,7 @@ def read_json(text):
     return json.loads(text, parse_int=_read_int, parse_float=_read_float, parse_constant=_refuse_constant, object_pairs_hook=_object_of)
 
 
-class TooDeep(ValueError):
-    """JSON that is nested deeper than the bound, or has more lists and objects."""
-
-
 def _object_of(pairs):
-    """An object of its members; ValueError if a key stands twice."""
     value = dict(pairs)
     if len(value) != len(pairs):
         raise ValueError("it has a key twice in one object")
@@ -226,12 +204,8 @@ def canonical_json(value):
 
 def _append_canonical(value, out, depth):
     """Appends the canonical JSON of a value to `out`, a list of texts. Raises NotCanonical."""
-    if value is None:
-        out.append("null")
-    elif value is True:
-        out.append("true")
-    elif value is False:
-        out.append("false")
+    if value is None or value is True or value is False:
+        out.append({None: "null", True: "true", False: "false"}[value])
     elif isinstance(value, str):
         out.append('"' + _ESCAPED.sub(_escape, value) + '"')
     elif isinstance(value, (int, float)):
@@ -239,22 +213,20 @@ def _append_canonical(value, out, depth):
     elif depth == DEEPEST_HASHED:
         raise NotCanonical(f"nested deeper than {DEEPEST_HASHED} levels")
     elif isinstance(value, list):
-        separator = "["
-        for item in value:
-            out.append(separator)
+        out.append("[")
+        for place, item in enumerate(value):
+            out.append("," if place else "")
             _append_canonical(item, out, depth + 1)
-            separator = ","
-        out.append("]" if value else "[]")
+        out.append("]")
     else:
-        separator = "{"
+        out.append("{")
         # Section 3.2.3 orders keys by UTF-16 code units: U+1F600 (D83D DE00) stands before U+FB33.
-        for key in sorted(value, key=lambda name: name.encode("utf-16-be")):
-            out.append(separator)
+        for place, key in enumerate(sorted(value, key=lambda name: name.encode("utf-16-be"))):
+            out.append("," if place else "")
             _append_canonical(key, out, depth + 1)
             out.append(":")
             _append_canonical(value[key], out, depth + 1)
-            separator = ","
-        out.append("}" if value else "{}")
+        out.append("}")
 
 
 def ecmascript_number(number):
@@ -270,10 +242,9 @@ def ecmascript_number(number):
     sign = "-" if number < 0 else ""
     mantissa, _, exponent = repr(abs(number)).partition("e")
     whole, _, fraction = mantissa.partition(".")
-    point = len(whole) + int(exponent or 0)
     padded = whole + fraction
     digits = padded.lstrip("0")
-    point -= len(padded) - len(digits)  # the value is 0.DIGITS times ten to the power `point`
+    point = len(whole) + int(exponent or 0) - (len(padded) - len(digits))  # the value is 0.DIGITS times ten to this power
     digits = digits.rstrip("0")
     if 0 < point <= 21:
         if len(digits) <= point:
@@ -281,9 +252,8 @@ def ecmascript_number(number):
         return sign + digits[:point] + "." + digits[point:]
     if -6 < point <= 0:
         return sign + "0." + "0" * -point + digits
-    power = point - 1
     tail = "." + digits[1:] if len(digits) > 1 else ""
-    return f"{sign}{digits[0]}{tail}e{'+' if power > 0 else '-'}{abs(power)}"
+    return f"{sign}{digits[0]}{tail}e{'+' if point > 1 else '-'}{abs(point - 1)}"
 
 
 # --- forms -----------------------------------------------------------------------------------------------------------
@@ -299,32 +269,36 @@ def is_hash(value):
     return isinstance(value, str) and _HEX_32_BYTES.match(value) is not None
 
 
+def bytes_of_base64(text):
+    """The bytes of a text in base64; None unless it is their canonical form."""
+    try:
+        raw = base64.b64decode(text.encode("ascii"), validate=True)
+    except (AttributeError, binascii.Error, ValueError):
+        return None
+    return raw if base64.b64encode(raw).decode("ascii") == text else None
+
+
 def decode_signature(value):
     """The 64 bytes of a signature in base64; None unless the text is their canonical form."""
-    if not isinstance(value, str) or len(value) != 88:
-        return None
-    try:
-        raw = base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return raw if len(raw) == 64 and base64.b64encode(raw).decode("ascii") == value else None
+    raw = bytes_of_base64(value)
+    return raw if raw is not None and len(raw) == 64 else None
 
 
 def shown(value):
     """A value as JSON for a message, at most 80 UTF-16 units."""
     try:
-        text = json.dumps(whole_numbers(value), separators=(",", ":"), ensure_ascii=False)
+        text = json.dumps(_whole_numbers(value), separators=(",", ":"), ensure_ascii=False)
         return first_units(re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text), 80)
     except (TypeError, ValueError, RecursionError):
         return "something unprintable"
 
 
-def whole_numbers(value):
+def _whole_numbers(value):
     """The value with each whole number as an int, so that it is written as ECMAScript writes it, without a fraction."""
     if isinstance(value, list):
-        return [whole_numbers(item) for item in value]
+        return [_whole_numbers(item) for item in value]
     if isinstance(value, dict):
-        return {name: whole_numbers(item) for name, item in value.items()}
+        return {name: _whole_numbers(item) for name, item in value.items()}
     if isinstance(value, float) and abs(value) == float("inf"):
         return None
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e21 else value
@@ -341,21 +315,20 @@ def number_in(value, name):
     return str(number) if is_whole(number) else "?"
 
 
-def escape_text(text):
-    """Escapes everything but printable ASCII, so that nothing that a server wrote reaches a terminal as a command."""
-    return _UNSAFE.sub(_escape_units, text)
-
-
 _UNSAFE = re.compile("[^ -~]")
 
 
-def _escape_units(match):
-    """The UTF-16 units of a match as JSON escapes."""
-    units = match.group().encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at] * 256 + units[at + 1]:04x}" for at in range(0, len(units), 2))
+def escape_text(text):
+    """Escapes everything but printable ASCII, so that nothing that a server wrote reaches a terminal as a command."""
+
+    def escape_units(match):
+        units = match.group().encode("utf-16-be", "surrogatepass")
+        return "".join(f"\\u{units[at] * 256 + units[at + 1]:04x}" for at in range(0, len(units), 2))
+
+    return _UNSAFE.sub(escape_units, text)
 
 
-# --- the tree --------------------------------------------------------------------------------------------------------
+# --- the trees -------------------------------------------------------------------------------------------------------
 
 
 def leaf_of(entry):
@@ -398,14 +371,18 @@ class Tree:
             running = self._finished[height] if running is None else self._node(self._finished[height], running)
         return running
 
-    def frontier(self):
-        """Roots of the complete subtrees, the largest first."""
-        return [self._finished[height] for height in sorted(self._finished, reverse=True)]
+    def head(self):
+        """The size of a log and its root in hex."""
+        return {"size": self.count, "root": (self.root() if self.count else EMPTY_LOG_ROOT).hex()}
+
+    def state(self):
+        """As a log is remembered: roots of the complete subtrees, the largest first."""
+        return {"size": self.count, "frontier": [self._finished[height].hex() for height in sorted(self._finished, reverse=True)]}
 
 
-def log_head_of(tree):
-    """The size of a log and its root in hex."""
-    return {"size": tree.count, "root": (tree.root() if tree.count else EMPTY_LOG_ROOT).hex()}
+def log_of(memory):
+    """The log over all entries that were verified, to which more can be added."""
+    return Tree(log_node_of, memory["log"]["size"], list(map(bytes.fromhex, memory["log"]["frontier"])))
 
 
 class KeyTree:
@@ -421,48 +398,34 @@ class KeyTree:
         self._keys = {}  # agent id -> keys
         self._root = None
 
-    @property
-    def count(self):
-        return len(self._keys)
-
     def get(self, agent_id):
         return self._keys.get(agent_id)
-
-    def set(self, keys):
-        self._keys[keys["agent_id"]] = keys
-        place = int.from_bytes(hashlib.sha256(keys["agent_id"].encode("utf-8")).digest(), "big")
-        self._root = _insert_key(self._root, (place, hashlib.sha256(b"\x00" + canonical_json(keys)).digest()), 0)
 
     def apply(self, entry):
         """Does what an entry says that sets or revokes a key."""
         agent, name = entry["data"]["agent_id"], KEY_MEMBERS[entry["kind"]]
         key = entry["data"][name]
         keys = dict(self.get(agent) or {"agent_id": agent, "version": 0})
-        if key is None:
-            if self._form == 1 or name not in keys:
-                return
-            del keys[name]
-        else:
-            keys[name] = key
-        self.set({**keys, "version": keys["version"] + 1, "entry_id": entry["id"]})
+        if key is None and (self._form == 1 or name not in keys):
+            return
+        keys = {**keys, name: key, "version": keys["version"] + 1, "entry_id": entry["id"]}
+        self._keys[agent] = {member: value for member, value in keys.items() if value is not None}
+        place = int.from_bytes(hashlib.sha256(agent.encode("utf-8")).digest(), "big")
+        self._root = _insert_key(self._root, (place, leaf_of(self._keys[agent])), 0)
 
     def state(self):
         """What a closing entry states of it, besides its form."""
-        return {"root": self.root().hex(), "count": self.count}
-
-    def root(self):
-        return _hash_of_part(self._root)
+        return {"root": _hash_of_part(self._root).hex(), "count": len(self._keys)}
 
 
 def _insert_key(part, leaf, depth):
     """Puts a leaf into the part of the tree that begins at `depth`. Returns the part that takes its place."""
     if part is None or (isinstance(part, tuple) and part[0] == leaf[0]):
         return leaf
+    inner = part
     if isinstance(part, tuple):
         inner = [None, None, None]
         inner[part[0] >> 255 - depth & 1] = part
-    else:
-        inner = part
     side = leaf[0] >> 255 - depth & 1
     inner[side] = _insert_key(inner[side], leaf, depth + 1)
     inner[2] = None
@@ -484,40 +447,31 @@ def path_sides(index, count):
     from_the_top = []
     while count > 1:
         split = 1 << ((count - 1).bit_length() - 1)
-        if index < split:
-            from_the_top.append("right")
-            count = split
-        else:
-            from_the_top.append("left")
-            index -= split
-            count -= split
+        is_left = index < split
+        from_the_top.append("right" if is_left else "left")
+        index, count = (index, split) if is_left else (index - split, count - split)
     return from_the_top[::-1]
 
 
-def inclusion_faults(leaf, path, root, index, count):
-    """Yields at most one fault: `leaf` must be number `index` of `count` under root, by the only shape that position allows."""
+def check_inclusion(leaf, path, root, index, count):
+    """Raises NotHeld unless `leaf` is number `index` of `count` under root, by the only shape that position allows."""
     if not is_hash(leaf) or not is_hash(root):
-        yield Fault("malformed_proof", f"{'root' if is_hash(leaf) else 'leaf'} is not 64 lower-case hex characters")
-        return
+        raise NotHeld("malformed_proof", f"{'root' if is_hash(leaf) else 'leaf'} is not 64 lower-case hex characters")
     if not is_whole(index) or not is_whole(count) or index >= count:
-        yield Fault("malformed_proof", f"there is no index {shown(index)} among {shown(count)}")
-        return
+        raise NotHeld("malformed_proof", f"there is no index {shown(index)} among {shown(count)}")
     if not isinstance(path, list) or not all(_is_step(step) for step in path):
-        yield Fault("malformed_proof", "path is not a list of {hash, side}")
-        return
+        raise NotHeld("malformed_proof", "path is not a list of {hash, side}")
     sides = path_sides(index, count)
     if len(path) != len(sides):
-        yield Fault("path_shape", f"index {index} of {count} takes {len(sides)} steps, the path has {len(path)}")
-        return
+        raise NotHeld("path_shape", f"index {index} of {count} takes {len(sides)} steps, the path has {len(path)}")
     running = bytes.fromhex(leaf)
     for number, (step, side) in enumerate(zip(path, sides)):
         if step["side"] != side:
-            yield Fault("wrong_side", f"index {index} of {count} has its sibling on the {side} at step {number}")
-            return
+            raise NotHeld("wrong_side", f"index {index} of {count} has its sibling on the {side} at step {number}")
         sibling = bytes.fromhex(step["hash"])
         running = node_of(sibling, running) if side == "left" else node_of(running, sibling)
     if running.hex() != root:
-        yield Fault("wrong_root", f"the path leads to {running.hex()}, not to {root}")
+        raise NotHeld("wrong_root", f"the path leads to {running.hex()}, not to {root}")
 
 
 def _is_step(step):
@@ -527,28 +481,26 @@ def _is_step(step):
 # --- entries and seals -----------------------------------------------------------------------------------------------
 
 
-def entry_faults(entry):
-    """Yields a fault unless a value has the form of an entry."""
-    good = (
-        isinstance(entry, dict)
-        and is_whole(entry.get("id"))
-        and is_whole(entry.get("at"))
-        and isinstance(entry.get("kind"), str)
-        and isinstance(entry.get("data"), dict)
-    )
-    if not good:
-        yield Fault("malformed_entry", "an entry is not {id, at, kind, data}")
+def check_entry(entry):
+    """Raises NotHeld unless a value has the form of an entry."""
+    good = isinstance(entry, dict) and is_whole(entry.get("id")) and is_whole(entry.get("at"))
+    if not good or not isinstance(entry.get("kind"), str) or not isinstance(entry.get("data"), dict):
+        raise NotHeld("malformed_entry", "an entry is not {id, at, kind, data}")
 
 
-def leaf_faults(entry, leaf):
-    """Yields a fault unless `leaf` is the entry's hash."""
+def canonical_or(reason, make, *arguments):
+    """What a function makes of a value in canonical JSON. Raises NotHeld with this word if it has none."""
     try:
-        own = leaf_of(entry).hex()
+        return make(*arguments)
     except NotCanonical as error:
-        yield Fault("malformed_entry", str(error))
-        return
+        raise NotHeld(reason, str(error)) from None
+
+
+def check_leaf(entry, leaf):
+    """Raises NotHeld unless `leaf` is the entry's hash."""
+    own = canonical_or("malformed_entry", leaf_of, entry).hex()
     if leaf != own:
-        yield Fault("wrong_leaf", f"the entry's leaf is {own}, not {shown(leaf)}")
+        raise NotHeld("wrong_leaf", f"the entry's leaf is {own}, not {shown(leaf)}")
 
 
 PAYLOAD_FIELDS = ("at", "count", "from_id", "prev_root", "root", "seq", "to_id")
@@ -559,54 +511,51 @@ def payload_of(seal):
     return canonical_json({name: seal[name] for name in PAYLOAD_FIELDS})
 
 
-def seal_form_faults(seal):
-    """Yields a fault for the first part of a seal that has the wrong form."""
+def payload_hash_of(seal):
+    return hashlib.sha256(payload_of(seal)).hexdigest()
+
+
+def check_seal_form(seal):
+    """Raises NotHeld unless a value has the form of a seal."""
     if not isinstance(seal, dict):
-        yield Fault("malformed_seal", "a seal is not an object")
-        return
+        raise NotHeld("malformed_seal", "a seal is not an object")
     wrong = [name for name in ("seq", "at", "count", "from_id", "to_id") if not is_whole(seal.get(name))]
     if not is_hash(seal.get("root")):
         wrong.append("root")
     if "prev_root" not in seal or not (seal["prev_root"] is None or is_hash(seal["prev_root"])):
         wrong.append("prev_root")
     if seal.get("signed") is True:
-        if decode_signature(seal.get("signature")) is None:
-            wrong.append("signature")
-        if not is_hash(seal.get("pubkey")):
-            wrong.append("pubkey")
-        if seal.get("algo") != "ed25519":
-            wrong.append("algo")
-        if not is_whole(seal.get("signed_at")):
-            wrong.append("signed_at")
+        good = decode_signature(seal.get("signature")) is not None and is_hash(seal.get("pubkey"))
+        if not good or seal.get("algo") != "ed25519" or not is_whole(seal.get("signed_at")):
+            wrong.append("its signature, key or time")
     elif seal.get("signed") is not False or seal.get("signature") is not None:
         wrong.append("signed")
     if wrong:
-        yield Fault("malformed_seal", "missing or of the wrong form: " + ", ".join(wrong))
+        raise NotHeld("malformed_seal", "missing or of the wrong form: " + ", ".join(wrong))
 
 
-SIDE_FIELDS = ("seq", "at", "count", "from_id", "to_id", "root", "prev_root", "signature", "pubkey")
-
-
-def seal_faults(seal):
-    """Yields what is wrong with a well-formed seal by itself, whatever the time is."""
+def check_seal_alone(seal, now, findings, where):
+    """Checks what a well-formed seal says by itself."""
     if seal["count"] < 1 or seal["count"] != seal["to_id"] - seal["from_id"] + 1:
-        yield Fault("wrong_count", f"count is {seal['count']} for the entries {seal['from_id']} to {seal['to_id']}")
+        findings.add("wrong_count", where, f"count is {seal['count']} for the entries {seal['from_id']} to {seal['to_id']}")
     if seal["seq"] == 1 and seal["from_id"] != 1:
-        yield Fault("range_gap", f"the first seal begins at entry {seal['from_id']}, not 1")
+        findings.add("range_gap", where, f"the first seal begins at entry {seal['from_id']}, not 1")
     if (seal["seq"] == 1) != (seal["prev_root"] is None) and seal["seq"] >= 1:
         first = "the first seal names a previous root"
-        yield Fault("wrong_prev_root", first if seal["seq"] == 1 else "only the first seal has no previous root")
+        findings.add("wrong_prev_root", where, first if seal["seq"] == 1 else "only the first seal has no previous root")
+    findings.add_time(where, seal, now)
 
 
-def link_faults(before, seal):
-    """Yields what a well-formed seal gets wrong about one that stands before it."""
+def check_seal_link(before, seal, findings, where):
+    """Checks what a well-formed seal says about one that stands before it."""
     if seal["at"] < before["at"]:
-        yield Fault("at_goes_back", f"at {seal['at']} is before the {before['at']} of seal {before['seq']}")
-    if seal["seq"] == before["seq"] + 1:
-        if seal["from_id"] != before["to_id"] + 1:
-            yield Fault("range_gap", f"begins at entry {seal['from_id']}, {before['to_id'] + 1} was due")
-        if seal["prev_root"] is not None and seal["prev_root"] != before["root"]:
-            yield Fault("wrong_prev_root", f"names {seal['prev_root']}, the root of seal {before['seq']} is {before['root']}")
+        findings.add("at_goes_back", where, f"at {seal['at']} is before the {before['at']} of seal {before['seq']}")
+    if seal["seq"] != before["seq"] + 1:
+        return
+    if seal["from_id"] != before["to_id"] + 1:
+        findings.add("range_gap", where, f"begins at entry {seal['from_id']}, {before['to_id'] + 1} was due")
+    if seal["prev_root"] is not None and seal["prev_root"] != before["root"]:
+        findings.add("wrong_prev_root", where, f"names {seal['prev_root']}, the root of seal {before['seq']} is {before['root']}")
 
 
 # --- Ed25519 (RFC 8032, section 5.1), verification alone -------------------------------------------------------------
@@ -653,77 +602,59 @@ def _encode_point(point):
     return (y | (x & 1) << 255).to_bytes(32, "little")
 
 
-class Multiples:
-    """The multiples of a point: those of each hexadecimal digit at each place are computed once."""
-
-    def __init__(self, point):
-        self._places = []
-        for _ in range(64):
-            row = [_NEUTRAL]
-            for _ in range(16):
-                row.append(_add(row[-1], point))
-            point = row.pop()
-            self._places.append(row)
-
-    def times(self, number):
-        total = _NEUTRAL
-        for row in self._places:
-            if number & 15:
-                total = _add(total, row[number & 15])
-            number >>= 4
-        return total
+def _table_of(point):
+    """The multiples of a point by each hexadecimal digit at each place, so that a product is a sum of 64."""
+    places = []
+    for _ in range(64):
+        row = [_NEUTRAL]
+        for _ in range(16):
+            row.append(_add(row[-1], point))
+        point = row.pop()
+        places.append(row)
+    return places
 
 
-class Doubling:
-    """The multiples of a point of which nothing is kept."""
-
-    def __init__(self, point):
-        self._point = point
-
-    def times(self, number):
-        total, point = _NEUTRAL, self._point
-        while number:
-            if number & 1:
-                total = _add(total, point)
-            number >>= 1
-            point = _add(point, point)
-        return total
+def _times(table, number):
+    total = _NEUTRAL
+    for row in table:
+        if number & 15:
+            total = _add(total, row[number & 15])
+        number >>= 4
+    return total
 
 
+def _times_once(point, number):
+    """The same of a point of which nothing is kept."""
+    total = _NEUTRAL
+    while number:
+        if number & 1:
+            total = _add(total, point)
+        number >>= 1
+        point = _add(point, point)
+    return total
+
+
+_BASE_POINT = (4 * pow(5, _PRIME - 2, _PRIME) % _PRIME).to_bytes(32, "little")
 MOST_TABLES = 8
-_tables = {}  # the Multiples of keys that sign often; the one that was made first goes first
-_used_once = {}  # keys without a table, of which a file may name any number
-_base = []  # the Multiples of the base point, once they are needed
+_tables = {}  # by key, of those that sign often; the one that was made first goes first
+_used_once = set()  # keys without a table, of which a file may name any number
 
 
-def _multiples_of(key):
-    """The multiples of a key's point, of which a table is made when the key is used again; None if it is no point."""
-    if key in _tables:
-        return _tables[key]
-    point = _decode_point(key)
-    if point is None:
-        return None
-    if key not in _used_once:
-        if len(_used_once) >= 1_000:
-            _used_once.clear()
-        _used_once[key] = True
-        return Doubling(point)
-    if len(_tables) >= MOST_TABLES:
-        del _tables[next(iter(_tables))]
-    _tables[key] = Multiples(point)
-    return _tables[key]
-
-
-def is_signed_by(key, payload, signature):
-    """Whether 64 bytes are the signature of a 32-byte key over the payload (RFC 8032 section 5.1.7)."""
-    scalar = int.from_bytes(signature[32:], "little")
-    of_key = _multiples_of(key)
-    if of_key is None or scalar >= _ORDER:
-        return False
-    if not _base:
-        _base.append(Multiples(_decode_point((4 * pow(5, _PRIME - 2, _PRIME) % _PRIME).to_bytes(32, "little"))))
-    challenge = int.from_bytes(hashlib.sha512(signature[:32] + key + payload).digest(), "little") % _ORDER
-    return _encode_point(_add(_base[0].times(scalar), of_key.times(_ORDER - challenge))) == signature[:32]
+def _multiply(key, number):
+    """A multiple of a key's point, of which a table is made when the key is used again; None if it is no point."""
+    if key not in _tables:
+        point = _decode_point(key)
+        if point is None:
+            return None
+        if key not in _used_once and key != _BASE_POINT:
+            if len(_used_once) >= 1_000:
+                _used_once.clear()
+            _used_once.add(key)
+            return _times_once(point, number)
+        if len(_tables) >= MOST_TABLES:
+            del _tables[next(iter(_tables))]
+        _tables[key] = _table_of(point)
+    return _times(_tables[key], number)
 
 
 _ORDER_8_Y = int.from_bytes(bytes.fromhex("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"), "little")
@@ -735,15 +666,18 @@ def is_weak_key(key):
     return (int.from_bytes(key, "little") & (2**255 - 1)) % _PRIME in _WEAK_Y
 
 
-def signature_faults(seal, payload):
-    """Yields what is wrong with a seal's signature, whoever's key it is."""
-    if seal["signed_at"] < seal["at"]:
-        yield Fault("signed_before_made", f"signed at {seal['signed_at']}, before it was made at {seal['at']}")
-    key = bytes.fromhex(seal["pubkey"])
-    if is_weak_key(key):
-        yield Fault("weak_key", f"anyone can sign for the key {seal['pubkey']}")
-    elif not is_signed_by(key, payload, decode_signature(seal["signature"])):
-        yield Fault("bad_signature", f"the signature is not that of {seal['pubkey']} over this payload")
+def is_signed_by(key, payload, signature):
+    """Whether 64 bytes are the signature of a 32-byte key over the payload (RFC 8032 section 5.1.7)."""
+    scalar = int.from_bytes(signature[32:], "little")
+    if is_weak_key(key) or scalar >= _ORDER:
+        return False
+    challenge = int.from_bytes(hashlib.sha512(signature[:32] + key + payload).digest(), "little") % _ORDER
+    of_key = _multiply(key, _ORDER - challenge)
+    return of_key is not None and _encode_point(_add(_multiply(_BASE_POINT, scalar), of_key)) == signature[:32]
+
+
+def is_signed_seal(seal):
+    return is_signed_by(bytes.fromhex(seal["pubkey"]), payload_of(seal), decode_signature(seal["signature"]))
 
 
 class Keyring:
@@ -755,12 +689,8 @@ class Keyring:
         self.seen = []
         self._latest = None
 
-    def accepts(self, seal):
-        """Whether a well-formed seal has a true signature of an accepted key."""
-        return seal["signed"] and seal["pubkey"] in self.accepted and not any(signature_faults(seal, payload_of(seal)))
-
-    def faults(self, key):
-        """Yields a fault for a key that is not accepted, once if it comes several times in a row. Remembers the key as seen."""
+    def check(self, key):
+        """Raises NotHeld for a key that is not accepted, once if it comes several times in a row. Remembers the key as seen."""
         if not self.accepted:
             self.accepted.append(key)
         if key not in self.seen:
@@ -769,12 +699,30 @@ class Keyring:
         if key in self.accepted or repeated:  # a foreign key is told once, not with every seal
             return
         if self.trust == "pinned":
-            yield Fault("wrong_key", f"signed with {key}, which is not a pinned key")
-        else:
-            yield Fault(
-                "key_changed",
-                f"signed with {key}, not with {' or '.join(self.accepted)}; if you know this key to be the service's, accept it: --pubkey for each key",
-            )
+            raise NotHeld("wrong_key", f"signed with {key}, which is not a pinned key")
+        known = " or ".join(self.accepted)
+        raise NotHeld("key_changed", f"signed with {key}, not with {known}; if you know this key to be the service's, accept it: --pubkey for each key")
+
+
+def check_signature(seal, keyring, findings, where):
+    """Checks whose key signed a seal, and the signature."""
+    if seal["signed_at"] < seal["at"]:
+        findings.add("signed_before_made", where, f"signed at {seal['signed_at']}, before it was made at {seal['at']}")
+    findings.run(where, keyring.check, seal["pubkey"])
+    if is_weak_key(bytes.fromhex(seal["pubkey"])):
+        findings.add("weak_key", where, f"anyone can sign for the key {seal['pubkey']}")
+    elif not is_signed_seal(seal):
+        findings.add("bad_signature", where, f"the signature is not that of {seal['pubkey']} over this payload")
+
+
+SIDE_FIELDS = ("seq", "at", "count", "from_id", "to_id", "root", "prev_root", "signature", "pubkey")
+
+
+def seal_fork_of(seen, given, keyring):
+    """Evidence of two different seals of one number; None unless accepted keys signed both."""
+    if all(seal["signed"] and seal["pubkey"] in keyring.accepted and is_signed_seal(seal) for seal in (seen, given)):
+        return {"kind": "fork", "sides": [{name: seal[name] for name in SIDE_FIELDS} for seal in (seen, given)]}
+    return None
 
 
 # --- the log over all entries: signed notes, checkpoints and proofs, as in C2SP and RFC 6962 ---------------------------
@@ -783,52 +731,24 @@ LONGEST_NOTE = 65_536  # UTF-16 units
 MOST_NOTE_LINES = 64
 LONGEST_LOG_PATH = 128
 _LOG_SIZE = re.compile(r"(0|[1-9][0-9]{0,15})\Z")
-# White space, plus signs and control characters.
-_NOT_IN_NAMES = re.compile(r"[\s+\ufeff\x00-\x1f\x7f-\x9f]")
+_NOT_IN_NAMES = re.compile(r"[\s+\ufeff\x00-\x1f\x7f-\x9f]")  # white space, plus signs and control characters
 PROOF_HEADER = "c2sp.org/tlog-proof@v1"
-
-
-class NotHeld(Exception):
-    """A check of a note or a proof failed; `fault` says why."""
-
-    def __init__(self, reason, message):
-        super().__init__(message)
-        self.fault = Fault(reason, message)
-
-
-def held(check):
-    """Runs a check that may raise NotHeld. Returns its value and no fault, or None and the fault, in a list."""
-    try:
-        return check(), []
-    except NotHeld as refused:
-        return None, [refused.fault]
-
-
-def bytes_of_base64(text):
-    """The bytes of a text in base64; None unless it is their canonical form."""
-    try:
-        raw = base64.b64decode(text.encode("ascii"), validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return raw if base64.b64encode(raw).decode("ascii") == text else None
 
 
 def _is_note_name(name):
     return 0 < len(name) <= 255 and not _NOT_IN_NAMES.search(name)
 
 
-def read_checkpoint(note, word):
-    """Parses a signed checkpoint, without its signatures: {text, origin, size, root, lines}. Raises NotHeld with `word`."""
-    good = isinstance(note, str) and len(note) <= LONGEST_NOTE and note.endswith("\n") and not re.search("[\ud800-\udfff]", note)
-    if not good:
-        raise NotHeld(word, "it is no signed note")
+def read_checkpoint(note):
+    """Parses a signed checkpoint, without its signatures: {text, origin, size, root, lines, note}. Raises NotHeld."""
+    if not isinstance(note, str) or len(note) > LONGEST_NOTE or not note.endswith("\n") or re.search("[\ud800-\udfff]", note):
+        raise NotHeld("wrong_checkpoint", "it is no signed note")
     text, found, signatures = note.rpartition("\n\n")  # C2SP signed-note: the text may have empty lines, the signatures none
     parts, lines = text.split("\n"), signatures[:-1].split("\n")
     root = bytes_of_base64(parts[2]) if len(parts) == 3 else None
-    if not found or len(lines) > MOST_NOTE_LINES or root is None or len(root) != 32 or not _is_note_name(parts[0]) or not _LOG_SIZE.match(parts[1]):
-        raise NotHeld(word, "it is no checkpoint of three lines: origin, size and root")
-    if not is_whole(int(parts[1])):
-        raise NotHeld(word, "its size is too large")
+    good = found and len(lines) <= MOST_NOTE_LINES and root is not None and len(root) == 32
+    if not good or not _is_note_name(parts[0]) or not _LOG_SIZE.match(parts[1]) or not is_whole(int(parts[1])):
+        raise NotHeld("wrong_checkpoint", "it is no checkpoint of three lines: origin, size and root")
     return {"text": text + "\n", "origin": parts[0], "size": int(parts[1]), "root": root.hex(), "lines": lines, "note": note}
 
 
@@ -837,28 +757,37 @@ def note_key_id(name, kind, raw_key):
     return hashlib.sha256(f"{name}\n".encode("utf-8") + bytes([kind]) + raw_key).digest()[:4]
 
 
-def note_signer(checkpoint, keys, word):
-    """The first of the keys that has signed a checkpoint, under the name of its log. Raises NotHeld with `word` if none has."""
-    origin = checkpoint["origin"]
+def signatures_by(checkpoint, name, kind, key):
+    """What the lines of a key below a checkpoint have behind its id. key: its hex."""
+    key_id = note_key_id(name, kind, bytes.fromhex(key))
+    for line in checkpoint["lines"]:
+        parts = line.split(" ")
+        raw = bytes_of_base64(parts[2]) if len(parts) == 3 and parts[:2] == ["\u2014", name] else None
+        if raw is not None and len(raw) > 4 and raw[:4] == key_id:
+            yield raw[4:]
+
+
+def is_note_by(checkpoint, keys):
+    """Whether one of the keys has signed a checkpoint, under the name of its log, in all lines of that key."""
+    text = checkpoint["text"].encode("utf-8")
     for key in keys:
-        key_id = note_key_id(origin, 1, bytes.fromhex(key))
-        for line in checkpoint["lines"]:
-            parts = line.split(" ")
-            raw = bytes_of_base64(parts[2]) if len(parts) == 3 else None
-            if raw is None or parts[:2] != ["\u2014", origin] or len(raw) != 68 or raw[:4] != key_id:
-                continue
-            raw_key = bytes.fromhex(key)
-            if not is_weak_key(raw_key) and is_signed_by(raw_key, checkpoint["text"].encode("utf-8"), raw[4:]):
-                return key
-            raise NotHeld(word, f"the signature of the checkpoint is not that of {key}")
-    raise NotHeld(word, "no known key has signed the checkpoint")
+        of_key = list(signatures_by(checkpoint, checkpoint["origin"], 1, key))
+        if of_key and all(len(raw) == 64 and is_signed_by(bytes.fromhex(key), text, raw) for raw in of_key):
+            return True
+    return False
+
+
+def verify_checkpoint(note, keys):
+    """Parses a checkpoint that one of the keys must have signed. Raises NotHeld."""
+    checkpoint = read_checkpoint(note)
+    if not is_note_by(checkpoint, keys):
+        raise NotHeld("wrong_checkpoint", "no known key has signed the checkpoint, or not this one")
+    return checkpoint
 
 
 def read_log_proof(proof):
     """Parses the text of a tlog-proof: (index, path, signed checkpoint). Raises NotHeld."""
-    if not isinstance(proof, str) or len(proof) > LONGEST_NOTE:
-        raise NotHeld("wrong_log_proof", "it is not the text of a tlog-proof")
-    head, found, note = proof.partition("\n\n")
+    head, found, note = proof.partition("\n\n") if isinstance(proof, str) and len(proof) <= LONGEST_NOTE else ("", "", "")
     header, *lines = head.split("\n")
     if lines and lines[0].startswith("extra "):
         lines.pop(0)
@@ -870,88 +799,84 @@ def read_log_proof(proof):
     return int(index[6:]), path, note
 
 
+def _climb(place, last, sibling, newer, older=None):
+    """One step of a path from the leaf up (RFC 9162 section 2.1.3.2, whose fn and sn are place and last)."""
+    if place & 1 or place == last:
+        newer, older = log_node_of(sibling, newer), older and log_node_of(sibling, older)
+        while not place & 1 and place:
+            place, last = place >> 1, last >> 1
+    else:
+        newer = log_node_of(newer, sibling)
+    return place >> 1, last >> 1, newer, older
+
+
 def root_by_path(leaf, index, size, path):
-    """The root that a path leads to from a leaf (RFC 9162 section 2.1.3.2), or None for one of another shape."""
+    """The root that a path leads to from a leaf, in hex; None for one of another shape."""
     if index >= size:
         return None
     place, last, running = index, size - 1, leaf
     for sibling in path:
         if last == 0:
             return None
-        if place & 1 or place == last:
-            running = log_node_of(sibling, running)
-            while not place & 1 and place:
-                place, last = place >> 1, last >> 1
-        else:
-            running = log_node_of(running, sibling)
-        place, last = place >> 1, last >> 1
-    return running if last == 0 else None
+        place, last, running, _ = _climb(place, last, sibling, running)
+    return running.hex() if last == 0 else None
 
 
-def consistency_roots(older_size, newer_size, hashes):
-    """The roots of the logs of two sizes, 0 < older < newer, that a path states (RFC 9162 section 2.1.4.2), or (None, None)."""
-    place, last = older_size - 1, newer_size - 1
-    while place & 1:
-        place, last = place >> 1, last >> 1
-    if not hashes:
-        return None, None
-    older = newer = hashes[0]
-    for sibling in hashes[1:]:
-        if last == 0:
-            return None, None
-        if place & 1 or place == last:
-            older, newer = log_node_of(sibling, older), log_node_of(sibling, newer)
-            while not place & 1 and place:
-                place, last = place >> 1, last >> 1
-        else:
-            newer = log_node_of(newer, sibling)
-        place, last = place >> 1, last >> 1
-    return (older.hex(), newer.hex()) if last == 0 else (None, None)
+def is_in_seen_log(leaf, index, path, memory):
+    """Whether an entry that is in a log at least as large as the one that was seen is in that too.
 
-
-def is_log_path(path):
-    return isinstance(path, list) and len(path) <= LONGEST_LOG_PATH and all(map(is_hash, path))
-
-
-def is_power_of_two(size):
-    return size > 0 and size & size - 1 == 0
+    The subtree of the seen log that has the entry is a part of the larger log, so the proof leads through its root."""
+    first, place, height = 0, 0, 52
+    while height >= 0:
+        if memory["log"]["size"] >> height & 1:
+            if index < first + (1 << height):
+                break
+            first, place = first + (1 << height), place + 1
+        height -= 1
+    running = leaf
+    for level, sibling in enumerate(path[:height]):
+        running = log_node_of(sibling, running) if index >> level & 1 else log_node_of(running, sibling)
+    return running.hex() == memory["log"]["frontier"][place]
 
 
 def is_consistent(older, newer, path):
-    """Whether the log `newer` begins with the log `older`; both are {size, root}."""
-    if not is_log_path(path) or older["size"] > newer["size"]:
+    """Whether the log `newer` begins with the log `older` (RFC 9162 section 2.1.4.2); both are {size, root}."""
+    if not isinstance(path, list) or len(path) > LONGEST_LOG_PATH or not all(map(is_hash, path)) or older["size"] > newer["size"]:
         return False
     if older["size"] == newer["size"]:
         return not path and older["root"] == newer["root"]
     if older["size"] == 0:
         return not path and older["root"] == EMPTY_LOG_ROOT.hex()
+    place, last = older["size"] - 1, newer["size"] - 1
+    while place & 1:
+        place, last = place >> 1, last >> 1
     # A power of two of leaves is a complete subtree: then its root is the first hash, which the reader has.
-    hashes = [older["root"], *path] if is_power_of_two(older["size"]) else path
-    return consistency_roots(older["size"], newer["size"], [bytes.fromhex(step) for step in hashes]) == (older["root"], newer["root"])
+    hashes = [bytes.fromhex(step) for step in ([older["root"], *path] if place == 0 else path)]
+    if not hashes:
+        return False
+    old = new = hashes[0]
+    for sibling in hashes[1:]:
+        if last == 0:
+            return False
+        place, last, new, old = _climb(place, last, sibling, new, old)
+    return last == 0 and (old.hex(), new.hex()) == (older["root"], newer["root"])
 
 
 def seen_log(memory):
     """The newest log that was verified before, by entries or by proofs; None if there is none."""
     if not memory or "log" not in memory:
         return None
-    walked = log_head_of(Tree(log_node_of, memory["log"]["size"], list(map(bytes.fromhex, memory["log"]["frontier"]))))
-    if "checkpoint" not in memory:
-        return walked
-    checkpoint = read_checkpoint(memory["checkpoint"], "wrong_checkpoint")
-    return checkpoint if checkpoint["size"] >= walked["size"] else walked
-
-
-def in_order(one, other):
-    """The two logs, the smaller first."""
-    return (one, other) if one["size"] <= other["size"] else (other, one)
+    walked = log_of(memory).head()
+    checkpoint = read_checkpoint(memory["checkpoint"]) if "checkpoint" in memory else None
+    return checkpoint if checkpoint and checkpoint["size"] >= walked["size"] else walked
 
 
 def connect_logs(seen, given, proof):
-    """Whether a signed log goes on from the one that was seen, or leads to it: same, consistent or not_checked.
+    """How a signed log stands to the one that was seen: same, consistent or not_checked. Raises NotHeld if they contradict each other.
 
     proof: between the two, as consistency_in() gives it; None if there is none at hand.
     """
-    older, newer = in_order(seen, given)
+    older, newer = sorted((seen, given), key=lambda log: log["size"])
     if older["size"] == newer["size"]:
         good, word = older["root"] == newer["root"], "same"
     elif proof is None:
@@ -983,26 +908,26 @@ def contradict(older, newer, consistency):
 
 
 def log_fork_of(seen, given, proof, keyring):
-    """Two checkpoints that contradict each other and an accepted key signed, with the proof if their sizes differ; else None."""
-    sides = in_order(seen, given)
-    if not all("note" in side for side in sides):
+    """Evidence of two checkpoints that contradict each other; None unless one accepted key signed both."""
+    sides = sorted((seen, given), key=lambda log: log["size"])
+    if not all("note" in side for side in sides) or not contradict(*sides, proof):
         return None
-    for key in keyring.accepted:
-        if all(held(lambda: note_signer(read_checkpoint(side["note"], ""), [key], ""))[0] for side in sides):
-            found = {"pubkey": key, "notes": [side["note"] for side in sides]}
-            if sides[0]["size"] != sides[1]["size"]:
-                found["consistency"] = proof or {}
-            return found if contradict(*sides, found.get("consistency")) else None
-    return None
+    key = next((key for key in keyring.accepted if all(is_note_by(side, [key]) for side in sides)), None)
+    found = {"kind": "log_fork", "pubkey": key, "notes": [side["note"] for side in sides]}
+    if sides[0]["size"] != sides[1]["size"]:
+        found["consistency"] = proof or {}
+    return found if key else None
 
 
 # --- whose word is enough: the reader's policy (C2SP tlog-policy) ------------------------------------------------------
 
 MOST_POLICY_ROWS = 256
+MOST_WITNESSES_ASKED = 30
 
 
 class Policy:
-    """A policy of witnesses. A witness counts because the reader named it. Keys are (name, hex)."""
+    """A policy of witnesses. A witness counts because the reader named it. Keys are (name, hex); of a type that is not known here,
+    as newer policies may have, (name, None): nothing is ever signed by it."""
 
     def __init__(self, text):
         self.logs, self.witnesses, self.groups, self.quorum = [], {}, {}, None
@@ -1070,9 +995,7 @@ class Policy:
 
     @staticmethod
     def _key(vkey, kind, others):
-        """(name, hex) of a vkey's key, which none of the others may have. Raises ValueError.
-
-        For one of a type that is not known here, as newer policies may have, (name, None): nothing is ever signed by it."""
+        """(name, hex) of a vkey's key, which none of the others may have. Raises ValueError."""
         name, _, rest = vkey.partition("+")
         key_id, _, encoded = rest.partition("+")
         raw = bytes_of_base64(encoded)
@@ -1086,6 +1009,7 @@ class Policy:
 
     def is_met_by(self, cosigners):
         """Whether the witnesses of these names are enough."""
+
         def met(name):
             if name not in self.groups:
                 return name in cosigners
@@ -1094,30 +1018,25 @@ class Policy:
 
         return self.quorum == "none" or met(self.quorum)
 
-
-def cosigned_at(checkpoint, witness, now):
-    """When a witness has cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1): the newest time, in Unix seconds, that
-    a line of its own states; None if it has not. A line from the future does not count."""
-    if witness[1] is None:
-        return None
-    name, raw_key = witness[0], bytes.fromhex(witness[1])
-    key_id = note_key_id(name, 4, raw_key)
-    newest = None
-    for line in checkpoint["lines"]:
-        parts = line.split(" ")
-        raw = bytes_of_base64(parts[2]) if len(parts) == 3 else None
-        if raw is None or parts[:2] != ["\u2014", name] or len(raw) != 76 or raw[:4] != key_id or is_weak_key(raw_key):
-            continue
-        at = int.from_bytes(raw[4:12], "big")
-        if at > now + CLOCK_SKEW_SECONDS or (newest is not None and at <= newest):
-            continue
-        text = f"cosignature/v1\ntime {at}\n{checkpoint['text']}"
-        if is_signed_by(raw_key, text.encode("utf-8"), raw[12:]):
-            newest = at
-    return newest
+    def cosigners(self, checkpoint, now):
+        """When witnesses have cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1): by their names, the newest time in Unix
+        seconds that a line of theirs states. A line from the future does not count."""
+        newest = {}
+        for witness, (name, key) in self.witnesses.items():
+            for raw in signatures_by(checkpoint, name, 4, key) if key else ():
+                at = int.from_bytes(raw[:8], "big")
+                text = f"cosignature/v1\ntime {at}\n{checkpoint['text']}".encode("utf-8")
+                if len(raw) == 72 and at <= min(now + CLOCK_SKEW_SECONDS, LARGEST_WHOLE) and is_signed_by(bytes.fromhex(key), text, raw[8:]):
+                    newest[witness] = max(at, newest.get(witness, 0))
+        return newest
 
 
-EARLY = "; the time of {} is after now, so its clock is ahead or this machine's is behind"
+def read_policy(path):
+    """Reads a policy of witnesses from a file. Raises CannotCheck."""
+    try:
+        return Policy(read_bytes(path).decode("utf-8"))
+    except UnicodeDecodeError:
+        raise CannotCheck("usage", f"{path} is not text in UTF-8") from None
 
 
 @dataclass
@@ -1136,13 +1055,10 @@ class Support:
     def judge(self, policy, trust, now, max_age):
         """What the report says of it, and (word, sentence) of why that is not enough. max_age: in seconds, None is any age."""
         newest = max(self.checkpoints, key=lambda checkpoint: checkpoint["size"], default=None)
-        times = {}  # when the newest was cosigned, by the names of those who cosigned all of them
-        early = []  # whose cosignature is dated after now
-        for name, key in policy.witnesses.items() if policy and newest else ():
-            if all(cosigned_at(checkpoint, key, now) is not None for checkpoint in self.checkpoints):
-                times[name] = cosigned_at(newest, key, now)
-            elif cosigned_at(newest, key, now) is None and cosigned_at(newest, key, LARGEST_RECORDED) is not None:
-                early.append(name)
+        times = policy.cosigners(newest, now) if policy and newest else {}  # of those who cosigned all of them
+        for checkpoint in self.checkpoints if times else ():
+            own = policy.cosigners(checkpoint, now)
+            times = {name: at for name, at in times.items() if name in own}
         rests = {
             "key": trust,
             "cosigned_by": list(times),
@@ -1150,203 +1066,96 @@ class Support:
             "quorum": policy and policy.quorum,
             "seen_size": self.seen_size,
         }
-        doubts = [*self._policy_doubts(policy, list(times), early), *self._cover_doubts(times), *self._age_doubts(rests.get("cosigned_at"), now, max_age)]
+        doubts = [] if policy is None else list(self._policy_doubts(policy, list(times), newest, now))
+        # A checkpoint says nothing of the entries behind it: an old one must not vouch for a fork.
+        if self.checkpoints and self.covered < self.up_to:
+            what = "cosigned" if times else "under the checkpoint that is shown"
+            doubts.append(("not_cosigned_yet", f"{what} up to entry {self.covered} of {self.up_to}: no witness has vouched for the rest"))
+        # What witnesses cosigned is as old as the newest cosignature; anything else, as the newest seal says.
+        at = rests.get("cosigned_at", self.made_at)
+        if at is not None and max_age is not None and now - at > max_age:
+            what = "cosignature" if times else "signed seal"
+            why = "nothing was written since, newer ones are withheld, or this machine's clock is ahead"
+            doubts.append(("stale", f"the newest {what} is {now - at} s old, and {max_age} s are allowed (--max-age): {why}"))
         return rests, doubts
 
-    def _policy_doubts(self, policy, names, early):
+    def _policy_doubts(self, policy, names, newest, now):
         """Yields why checkpoints that these witnesses cosigned are not enough for a policy."""
-        if policy is None:
-            return
         for checkpoint in self.checkpoints:
             if policy.logs and all(checkpoint["origin"] != name for name, _ in policy.logs):
                 yield "other_log", f"the log {shown(checkpoint['origin'])} is none of the policy's"
                 return
         if policy.is_met_by(names):
             return
-        if not self.checkpoints:
+        who = f"of the policy's witnesses only {', '.join(names)} cosigned the checkpoint"
+        if not newest:
             who = "there is no checkpoint of it to be cosigned"
         elif not names:
             who = "none of the policy's witnesses has cosigned the checkpoint"
-        else:
-            who = f"of the policy's witnesses only {', '.join(names)} cosigned the checkpoint"
-        yield "quorum_not_met", f"{who}, and the quorum is {policy.quorum}{EARLY.format(', '.join(early)) if early else ''}"
-
-    def _cover_doubts(self, names):
-        """A checkpoint says nothing of the entries behind it: an old one must not vouch for a fork."""
-        if self.checkpoints and self.covered < self.up_to:
-            what = "cosigned" if names else "under the checkpoint that is shown"
-            yield "not_cosigned_yet", f"{what} up to entry {self.covered} of {self.up_to}: no witness has vouched for the rest"
-
-    def _age_doubts(self, cosigned, now, max_age):
-        """What witnesses cosigned is as old as the newest cosignature; anything else, as the newest seal says."""
-        at = self.made_at if cosigned is None else cosigned
-        if at is not None and max_age is not None and now - at > max_age:
-            what = "signed seal" if cosigned is None else "cosignature"
-            yield "stale", (
-                f"the newest {what} is {now - at} s old, and {max_age} s are allowed (--max-age): "
-                "nothing was written since, newer ones are withheld, or this machine's clock is ahead"
-            )
-
-
-RESTS_ON_KEY = {"pinned": "the pinned key", "remembered": "the remembered key", "first_seen": "a key that is not known"}
-
-
-def rests_line(rests):
-    """The line that says what a verdict rests on, from the parts that judge() gives."""
-    parts, names = [RESTS_ON_KEY[rests["key"]]], rests["cosigned_by"]
-    if names:
-        how = "the cosignature" if len(names) == 1 else f"{len(names)} cosignatures"
-        parts.append(f"{how} of {', '.join(names)} (quorum {rests['quorum']})")
-    if rests["seen_size"] is not None:
-        parts.append(f"what was seen here of the log of {rests['seen_size']} entries")
-    *others, last = parts
-    return f"rests on: {', '.join(others)} and {last}" if others else f"rests on: {last} alone"
-
-
-def cosigned_lines(rests):
-    """The line that says how far witnesses have vouched, and when they last did; none if nobody has."""
-    if "cosigned_size" in rests:
-        yield f"cosigned: the log up to entry {rests['cosigned_size']}, last at {rests['cosigned_at']}"
+        in_time = policy.cosigners(newest, now) if newest else {}
+        early = [name for name in policy.cosigners(newest, LARGEST_WHOLE) if name not in in_time] if newest else []
+        clocks = f"; the time of {', '.join(early)} is after now, so its clock is ahead or this machine's is behind" if early else ""
+        yield "quorum_not_met", f"{who}, and the quorum is {policy.quorum}{clocks}"
 
 
 # --- the sums owed ---------------------------------------------------------------------------------------------------
 
 _AMOUNT = re.compile(r"[0-9]{1,60}\Z")
 _SUM = re.compile(r"(0|-?[1-9][0-9]{0,77})\Z")
+_COINS = ("xno", "xmr")
 UNREADABLE = object()
-
-# What takes from the sums, besides a fee: the payout steps by which money has gone out.
-_PAID_STEPS = ("confirmed", "manual")
 
 
 def owed_change(entry):
     """What an entry adds to a sum: (coin, change); None if nothing; UNREADABLE for an unreadable amount, which adds nothing."""
     kind, data = entry["kind"], entry["data"]
-    step = data.get("step")
+    step, member = data.get("step"), "amount_raw"
     if kind == "payment" and "order_id" in data:
-        sign, amount = (-1 if step == "undone" else 1), data.get("amount_raw")
+        sign = -1 if step == "undone" else 1
     elif kind == "fee":
-        sign, amount = (1 if step == "returned" else -1), data.get("amount_raw")
-    elif kind == "payout" and "undoes" in data:
-        sign, amount = 1, data.get("amount_raw")
-    elif kind == "payout" and step in _PAID_STEPS:
-        sign, amount = -1, data.get("amount_raw")
+        sign = 1 if step == "returned" else -1
+    elif kind == "payout" and ("undoes" in data or step in ("confirmed", "manual")):
+        sign = 1 if "undoes" in data else -1
     elif kind == "dispute_outcome":
-        sign, amount = -1, data.get("written_off_raw")
+        sign, member = -1, "written_off_raw"
     else:
         return None
+    amount = data.get(member)
     if not isinstance(amount, str) or not _AMOUNT.match(amount):
         return UNREADABLE
     if int(amount) == 0:
         return None
-    return (data["coin"], sign * int(amount)) if data.get("coin") in ("xno", "xmr") else UNREADABLE
+    return (data["coin"], sign * int(amount)) if data.get("coin") in _COINS else UNREADABLE
 
 
 def stated_sums(owed):
     """The sums of a closing entry's `owed`; None if they have not the right form."""
-    if not isinstance(owed, dict):
-        return None
-    texts = [owed.get(coin) for coin in ("xno", "xmr")]
+    texts = [owed.get(coin) for coin in _COINS] if isinstance(owed, dict) else [None]
     if not all(isinstance(text, str) and _SUM.match(text) for text in texts):
         return None
-    return {"xno": int(texts[0]), "xmr": int(texts[1])}
+    return dict(zip(_COINS, map(int, texts)))
 
 
-# --- what is remembered of a service ---------------------------------------------------------------------------------
+# --- the chain -------------------------------------------------------------------------------------------------------
 #
-# {seq, payload_hash, history, pubkeys} of the last signed seal, and from a check that read everything also what the next
-# one goes on from: the signed seal itself, `owed`, `chained`, `adoptions`, `unreadable`, and `seals`, one record a seal in
-# base64: at and to_id (6 bytes each), root (32), signature (64 bytes, zero if unsigned).
+# What is remembered of a service: {seq, payload_hash, pubkeys} of the last signed seal, and from a check that read
+# everything also what the next one goes on from: that seal (`head`), what follows from all entries up to it, and the log by
+# one hash for each bit of its size. So it stays small however long the ledger grows, and whatever was rewritten before has
+# another root.
 
-RECORD_BYTES = 108
-LARGEST_RECORDED = 2**48 - 1  # larger ones are never remembered: they are of the future, or not there
-NO_SIGNATURE = bytes(64)
-
-
-def record_of(seal):
-    """A seal as it is remembered, in bytes."""
-    at, to_id = (min(seal[name], LARGEST_RECORDED).to_bytes(6, "big") for name in ("at", "to_id"))
-    return at + to_id + bytes.fromhex(seal["root"]) + (decode_signature(seal["signature"]) if seal["signed"] else NO_SIGNATURE)
-
-
-class Records:
-    """The seals of a service as they were remembered."""
-
-    def __init__(self, raw, keys):
-        self.raw, self._keys = raw, keys
-
-    @classmethod
-    def of(cls, memory):
-        """The records in a service's memory; None if it has none."""
-        return cls(base64.b64decode(memory["seals"]), memory["pubkeys"]) if memory and "seals" in memory else None
-
-    def seal(self, seq):
-        """The seal of a number, as an unsigned one."""
-        own, before = self._part(seq), self._part(seq - 1) if seq > 1 else None
-        first = int.from_bytes(before[6:12], "big") + 1 if before else 1
-        last = int.from_bytes(own[6:12], "big")
-        return {
-            "seq": seq,
-            "at": int.from_bytes(own[:6], "big"),
-            "count": last - first + 1,
-            "from_id": first,
-            "to_id": last,
-            "root": own[12:44].hex(),
-            "prev_root": before[12:44].hex() if before else None,
-            "signed": False,
-            "signature": None,
-        }
-
-    def signed_seal(self, seq):
-        """As seal(), with its signature and the key that made it, if it was signed."""
-        seal, signature = self.seal(seq), self._part(seq)[44:]
-        for key in self._keys:
-            if is_signed_by(bytes.fromhex(key), payload_of(seal), signature):
-                text = base64.b64encode(signature).decode("ascii")
-                return {**seal, "signed": True, "signature": text, "pubkey": key, "signed_at": seal["at"]}
-        return seal
-
-    def all_signed(self):
-        return all(self.raw[end - 64 : end] != NO_SIGNATURE for end in range(RECORD_BYTES, len(self.raw) + 1, RECORD_BYTES))
-
-    def history(self, seq):
-        """The history up to a seal."""
-        history = ""
-        for number in range(1, seq + 1):
-            history = next_history(history, payload_hash_of(self.seal(number)))
-        return history
-
-    def _part(self, seq):
-        return self.raw[(seq - 1) * RECORD_BYTES : seq * RECORD_BYTES]
-
-
-def payload_hash_of(seal):
-    return hashlib.sha256(payload_of(seal)).hexdigest()
-
-
-def next_history(history, payload_hash):
-    """One number for all payloads up to a seal: two readers who compare it compare their whole history."""
-    return hashlib.sha256((history + payload_hash).encode("ascii")).hexdigest()
-
-
+KEY_UNKNOWN = "nobody says that this key is the service's; compare it with a source that you trust and pin it: --pubkey"
+RECEIPT_KEY_UNKNOWN = f"{KEY_UNKNOWN}, or check the service first, so that its key is remembered"
 NEXT_GOES_ON = "; the next check goes on from the last signed seal that was checked"
 END = object()  # no entry of any ledger, not even null
 
 
-# --- the chain -------------------------------------------------------------------------------------------------------
-
-KEY_UNKNOWN = "nobody says that this key is the service's; compare it with a source that you trust and pin it: --pubkey"
-RECEIPT_KEY_UNKNOWN = f"{KEY_UNKNOWN}, or check the service first, so that its key is remembered"
-
-
 @dataclass
 class Question:
-    """What a chain is checked against. `clock` gives Unix seconds; `expected` is a list of (seq, history)."""
+    """What a chain is checked against. `clock` gives Unix seconds."""
 
     pinned: list = field(default_factory=list)
     remembered: dict = None
     clock: object = lambda: float("inf")  # a check may take an hour, and seals are made meanwhile
-    expected: list = field(default_factory=list)
     most_seals: float = float("inf")
     most_entries: float = float("inf")
     full: bool = True
@@ -1357,22 +1166,20 @@ class Question:
 
 def audit_chain(source, question):
     """Checks a chain: from the remembered head on if the source still gives that very seal, else all of it, to say what changed."""
-    remembered = question.remembered
-    records = Records.of(remembered)
-    may_go_on = not question.full and records and "log" in remembered and records.all_signed()  # an older version kept no log
-    if may_go_on and all(key in question.pinned for key in remembered["pubkeys"] if question.pinned):
-        # A head whose closing entry names the seal before it stands for all of them; an older one only for itself.
-        seals = source.seals(remembered["seq"] - 1 if remembered["chained"] else 0)
-        unread = [] if remembered["chained"] else range(1, remembered["seq"])
+    memory = question.remembered
+    may_go_on = (
+        not question.full
+        and memory
+        and memory.get("unsigned") == 0  # an older version did not count them
+        and memory["chained"]  # so that the head stands for all seals before it
+        and all(key in question.pinned for key in memory["pubkeys"] if question.pinned)
+    )
+    if may_go_on:
+        seals = source.seals(memory["seq"] - 1)
         audit = ChainAudit(source, question)
-        if all(is_same_signed_seal(next(seals, None), records.seal(seq)) for seq in unread) and audit.go_on_from(next(seals, None)):
+        if audit.go_on_from(next(seals, None)):
             return audit.run(seals)
     return ChainAudit(source, question).run(source.seals(0))
-
-
-def is_same_signed_seal(shown, seen):
-    """Whether a value is a signed seal with the payload of another."""
-    return not any(seal_form_faults(shown)) and shown["signed"] and payload_of(shown) == payload_of(seen)
 
 
 class ChainAudit:
@@ -1380,23 +1187,16 @@ class ChainAudit:
 
     def __init__(self, source, question):
         self.source, self.question, self.remembered = source, question, question.remembered
-        self.keyring = Keyring(question.pinned, self.remembered["pubkeys"] if self.remembered else [])
+        memory = self.remembered or {}
+        self.keyring = Keyring(question.pinned, memory.get("pubkeys", []))
         self.findings = Findings()
-        self.resumed_at = 0
-        self.signed = 0
-        self.unsigned_seqs = []
-        self.unsigned = 0
-        self.entries_sealed = self.entries_waiting = self.entries_read = 0
-        self.unreadable = 0
-        self.adoptions = []
-        self.head = self.head_seal = self.at_head = None
-        self.checked = None  # the last signed seal whose entries were all checked: head, seal, what follows from them
-        self._records = Records.of(self.remembered)
-        self._fresh = []
-        self.last_seq = 0
-        self._before = self._before_hash = None
-        self._history = ""
-        self._owed = {"xno": 0, "xmr": 0}  # None after a seal whose entries are not there
+        self.resumed_at = self.seals_read = self.last_seq = self.signed = self.unsigned = 0
+        self.entries_sealed = self.entries_waiting = self.entries_read = self.unreadable = 0
+        self.unsigned_seqs, self.adoptions = [], []
+        self.head = None  # the last signed seal
+        self.checked = None  # the last signed seal whose entries were all checked, and what follows from them
+        self._before = None
+        self._owed = dict.fromkeys(_COINS, 0)  # None after a seal whose entries are not there
         self._chained = False  # whether closing entries name the seal before by now
         self._logged = False  # whether they state the log and the keys by now
         self.log = Tree(log_node_of)  # over all entries so far; None after a seal whose entries are not there
@@ -1405,43 +1205,29 @@ class ChainAudit:
         self._key_form = 1  # of the tree that closing entries state by now
         self._keys_stated = None  # of keys that are not in key_tree; None: unknown
         self._keys_changed = False
-        self._first_rewritten = None
-        self._stream = None
-        self._stream_at = -1
-        self.checkpoint = self.remembered.get("checkpoint") if self.remembered else None
-        self.heard = self.remembered.get("heard", []) if self.remembered else []
+        self._stream, self._stream_at = None, -1
+        self.checkpoint, self.heard = memory.get("checkpoint"), memory.get("heard", [])
         self.given = []  # the checkpoint that the service showed
-        self.kept = self.remembered  # what is remembered by now
         self._keep_at = time.monotonic() + KEEP_SECONDS
 
     def go_on_from(self, seal):
         """Begins at the remembered head, if this is it. Returns whether it is."""
         memory = self.remembered
-        if any(seal_form_faults(seal)) or not seal["signed"] or seal["seq"] != memory["seq"]:
-            return False
-        if payload_hash_of(seal) != memory["payload_hash"]:
+        good, _ = Findings().run("", check_seal_form, seal)
+        if not good or not seal["signed"] or seal["seq"] != memory["seq"] or payload_hash_of(seal) != memory["payload_hash"]:
             return False
         where = f"seal {seal['seq']}"
         self.keyring.seen = list(memory["pubkeys"])
-        self.findings.note(where, seal_faults(seal))
-        self.findings.note_time(where, seal, self.question.clock())
-        self.findings.note(where, self.keyring.faults(seal["pubkey"]))
-        self.findings.note(where, signature_faults(seal, payload_of(seal)))
+        check_seal_alone(seal, self.question.clock(), self.findings, where)
+        check_signature(seal, self.keyring, self.findings, where)
         self.resumed_at = self.last_seq = self.signed = seal["seq"]
-        self._before, self._before_hash, self._history = seal, memory["payload_hash"], memory["history"]
+        self.head = self._before = seal
         self._owed, self._chained = stated_sums(memory["owed"]), memory["chained"]
         self.unreadable, self.adoptions = memory["unreadable"], list(memory["adoptions"])
         self._logged, self._keys_stated, self._key_form = memory["logged"], memory["keys"], memory.get("key_form", 1)
         self.key_tree = self._older_key_tree = None
-        self.log = Tree(log_node_of, memory["log"]["size"], map(bytes.fromhex, memory["log"]["frontier"]))
-        self.entries_sealed = seal["to_id"]
-        self.head = {name: memory[name] for name in ("seq", "payload_hash", "history")}
-        self.head_seal = seal
-        self.at_head = {name: memory[name] for name in ("owed", "chained", "unreadable", "adoptions", "logged", "log", "keys", "key_form") if name in memory}
-        self.checked = (self.head, seal, self.at_head)
-        for seq, history in self.question.expected:
-            if seq <= seal["seq"]:
-                self.findings.note(f"seal {seq}", self._expectation_faults(history, self._records.history(seq)))
+        self.log, self.entries_sealed = log_of(memory), seal["to_id"]
+        self._set_checked(seal)
         return True
 
     def run(self, seals):
@@ -1449,153 +1235,142 @@ class ChainAudit:
 
         If the source breaks off, what was checked up to the last signed seal is kept all the same."""
         try:
-            return self._run_to_end(seals)
+            for seal in seals:
+                if self.seals_read >= self.question.most_seals:  # of this check: one that was checked before may be of any length
+                    goes_on = NEXT_GOES_ON if self.question.keep else ""
+                    raise CannotCheck("too_long", f"there are more than {self.question.most_seals} seals to check (--max-seals){goes_on}")
+                self._take_seal(seal)
+                if self.findings.full:
+                    return self
         except CannotCheck:
             if self.question.keep:
                 self.question.keep(self)
             raise
-
-    def _run_to_end(self, seals):
-        for seal in seals:
-            if len(self._fresh) >= self.question.most_seals:  # of this check: one that was checked before may be of any length
-                goes_on = NEXT_GOES_ON if self.question.keep else ""
-                raise CannotCheck("too_long", f"there are more than {self.question.most_seals} seals to check (--max-seals){goes_on}")
-            self._take_seal(seal)
-            if self.findings.full:
-                return self
-        if self.remembered and self.last_seq < self.remembered["seq"]:
+        if self.remembered and self.last_seq < self.remembered["seq"] and not self.question.may_be_older:
             message = f"ends at seal {self.last_seq}, but seal {self.remembered['seq']} was seen before"
-            self.findings.note("chain", [] if self.question.may_be_older else [Fault("chain_shortened", message)])
-            if self._first_rewritten is not None:
-                message = "has another payload than when it was seen before"
-                self.findings.note(f"seal {self._first_rewritten}", [Fault("history_rewritten", message)])
+            self.findings.add("chain_shortened", "chain", message)
         if not self.findings.full:
             self._count_waiting(self._before["to_id"] + 1 if self._before else 1)
         return self
 
     def _take_seal(self, seal):
         """Checks the next seal of the chain, with its entries."""
-        due = self.last_seq + 1
+        findings, due = self.findings, self.last_seq + 1
+        self.seals_read += 1
         self.last_seq = seal["seq"] if isinstance(seal, dict) and is_whole(seal.get("seq")) else due
         where = f"seal {self.last_seq}"
-        if not self.findings.note(where, seal_form_faults(seal)):
-            self._before = self._before_hash = None
+        if not findings.run(where, check_seal_form, seal)[0]:
+            self._before = None
             self._lose_count()
             return
         if seal["seq"] != due:
-            self.findings.note(where, [Fault("seq_gap", f"seal {due} was due")])
-        self.findings.note(where, seal_faults(seal))
-        self.findings.note_time(where, seal, self.question.clock())
+            findings.add("seq_gap", where, f"seal {due} was due")
+        check_seal_alone(seal, self.question.clock(), findings, where)
         if self._before is not None:
-            self.findings.note(where, link_faults(self._before, seal))
-        payload_hash = payload_hash_of(seal)
-        self._history = next_history(self._history, payload_hash)
-        self._fresh.append(record_of(seal))
-        self._take_signature(seal, payload_hash, where)
-        self.findings.note(where, self._memory_faults(seal, payload_hash))
-        for seq, history in self.question.expected:
-            if seq == seal["seq"]:
-                self.findings.note(where, self._expectation_faults(history, self._history))
-        self._check_entries(seal, where)
+            check_seal_link(self._before, seal, findings, where)
         if seal["signed"]:
-            owed = self._owed and {coin: str(total) for coin, total in self._owed.items()}
-            self.at_head = {
-                "owed": owed,
-                "chained": self._chained,
-                "unreadable": self.unreadable,
-                "adoptions": list(self.adoptions),
-                "logged": self._logged,
-                "log": self.log and {"size": self.log.count, "frontier": [root.hex() for root in self.log.frontier()]},
-                "keys": self._key_state(),
-                **({} if self._key_form == 1 else {"key_form": self._key_form}),
-            }
-            self.checked = (self.head, seal, self.at_head)
-        self._before, self._before_hash = seal, payload_hash
+            self.signed += 1
+            self.head = seal
+            check_signature(seal, self.keyring, findings, where)
+        else:
+            self.unsigned += 1
+            if len(self.unsigned_seqs) < MOST_LISTED:
+                self.unsigned_seqs.append(seal["seq"])
+        self._compare_with_head(seal, where)
+        self._check_entries(seal, where)
+        self._compare_with_log(seal, where)
+        if seal["signed"]:
+            self._set_checked(seal)
+        self._before = seal
         self._tell(f"seal {seal['seq']}, entry {seal['to_id']}")
         if seal["signed"] and self.question.keep and time.monotonic() > self._keep_at:
             self.question.keep(self)
             self._keep_at = time.monotonic() + KEEP_SECONDS
 
-    def _take_signature(self, seal, payload_hash, where):
-        """Counts a seal as signed or unsigned, and checks whose key signed it."""
-        if not seal["signed"]:
-            self.unsigned += 1
-            if len(self.unsigned_seqs) < MOST_LISTED:
-                self.unsigned_seqs.append(seal["seq"])
+    def _set_checked(self, seal):
+        """Keeps what follows from all entries up to a signed seal, unless some of them are not there."""
+        if self._owed is None or self.log is None:
             return
-        self.signed += 1
-        self.head = {"seq": seal["seq"], "payload_hash": payload_hash, "history": self._history}
-        self.head_seal = seal
-        self.findings.note(where, self.keyring.faults(seal["pubkey"]))
-        self.findings.note(where, signature_faults(seal, payload_of(seal)))
+        state = {
+            "owed": {coin: str(total) for coin, total in self._owed.items()},
+            "chained": self._chained,
+            "unreadable": self.unreadable,
+            "adoptions": list(self.adoptions),
+            "unsigned": self.unsigned,
+            "logged": self._logged,
+            "log": self.log.state(),
+            "keys": self._key_states()[self._key_form],
+            **({} if self._key_form == 1 else {"key_form": self._key_form}),
+        }
+        self.checked = (seal, state)
 
-    def _memory_faults(self, seal, payload_hash):
-        """Yields how a seal differs from what is remembered. A rewritten seal can not hide: every payload is in the history."""
-        seq, memory = seal["seq"], self.remembered
-        if not memory or not 1 <= seq <= memory["seq"]:
+    def _compare_with_head(self, seal, where):
+        """Compares the seal of the remembered head's number with that."""
+        memory = self.remembered
+        if not memory or seal["seq"] != memory["seq"]:
             return
-        if self._records and payload_of(self._records.seal(seq)) != payload_of(seal):
-            if self._first_rewritten is None:
-                self._first_rewritten = seq
-            self.findings.keep_fork(self._records.signed_seal(seq), seal, self.keyring)
-        if seq != memory["seq"]:
-            return
-        first = f" (seal {self._first_rewritten} is the first)" if self._first_rewritten not in (None, seq) else ""
-        if memory["payload_hash"] != payload_hash:
-            yield Fault("history_rewritten", f"has another payload than when it was seen before{first}")
-        elif memory["history"] != self._history:
-            message = f"is as it was, but a seal before it has another payload than when it was seen{first}"
-            yield Fault("history_rewritten", message)
         if not seal["signed"]:
-            yield Fault("signature_withdrawn", "was signed when it was seen before")
+            self.findings.add("signature_withdrawn", where, "was signed when it was seen before")
+        if memory["payload_hash"] != payload_hash_of(seal):
+            self.findings.add("history_rewritten", where, "has another payload than when it was seen before")
+            if "head" in memory and self.findings.fork is None:
+                self.findings.fork = seal_fork_of(memory["head"], seal, self.keyring)
 
-    @staticmethod
-    def _expectation_faults(expected, own):
-        """Yields a fault if another reader saw another history."""
-        if expected != own:
-            yield Fault("other_history", f"has the history {own}, and {expected} was expected")
+    def _compare_with_log(self, seal, where):
+        """Compares the log up to a seal with the one that was seen, up to the remembered head or to a checkpoint."""
+        memory = self.remembered
+        if not memory or "log" not in memory or not self.log:
+            return
+        is_head = seal["seq"] == memory["seq"] and payload_hash_of(seal) == memory["payload_hash"]
+        if is_head and log_of(memory).root() != self.log.root():
+            self.findings.add("history_rewritten", where, "is as it was, but an entry before it is another than when it was seen")
+        if "checkpoint" in memory:
+            seen = read_checkpoint(memory["checkpoint"])
+            if seen["size"] == seal["to_id"]:
+                self.findings.run(where, connect_logs, seen, self.log.head(), None)
 
     def _check_entries(self, seal, where):
         """Checks the entries of a seal: their numbers, their root, what they do to the sums, and the closing entry."""
-        tree = Tree()
-        last = None
-        before = (self.log and log_head_of(self.log), self._key_states())
+        tree, last = Tree(), None
+        before = (self.log and self.log.head(), self._key_states())
         self._keys_changed = False
         for due in range(seal["from_id"], seal["to_id"] + 1):
             entry = self._entry(due)
             if entry is END:
-                self.findings.note(where, [Fault("entry_gap", f"entry {due} is missing from the ledger")])
-            if entry is END or not self.findings.note(f"entry {due}", self._place_faults(entry, due, tree)):
+                self.findings.add("entry_gap", where, f"entry {due} is missing from the ledger")
+            if entry is END or not self.findings.run(f"entry {due}", self._place, entry, due, tree)[0]:
                 self._stream = None
                 self.entries_sealed += tree.count
                 self._lose_count()
                 return
             if due < seal["to_id"]:
-                self._take_sums(entry)
-                self._take_adoption(entry)
-                if is_key_change(entry):
-                    self.findings.note(f"entry {due}", self._key_faults(entry))
-                    self._take_key(entry)
+                self._take_entry(entry)
             last = entry
             if tree.count % 10_000 == 0:
                 self._tell(f"{where}, entry {due}")
         self.entries_sealed += tree.count
         if last is None:
             return
-        self.findings.note(where, self._seen_log_faults(seal))
-        if tree.root().hex() == seal["root"]:
-            self.findings.note(where, self._closing_faults(last, seal, before))
-        else:
-            message = f"its entries {seal['from_id']} to {seal['to_id']} have the root {tree.root().hex()}, not {seal['root']}"
-            self.findings.note(where, [Fault("wrong_root", message)])
-            self._lose_count()
+        root = tree.root().hex()
+        if root == seal["root"]:
+            self._check_closing(last, seal, before, where)
+            return
+        self.findings.add("wrong_root", where, f"its entries {seal['from_id']} to {seal['to_id']} have the root {root}, not {seal['root']}")
+        self._lose_count()
 
-    def _seen_log_faults(self, seal):
-        """Yields how the log up to a seal differs from a checkpoint of that size that was verified by proofs."""
-        if self.remembered and "checkpoint" in self.remembered and self.log:
-            seen = read_checkpoint(self.remembered["checkpoint"], "wrong_checkpoint")
-            if seen["size"] == seal["to_id"]:
-                yield from held(lambda: connect_logs(seen, log_head_of(self.log), None))[1]
+    def _place(self, entry, due, tree=None):
+        """Adds an entry to its seal's tree and to the log. Raises NotHeld if it is malformed, or has another number."""
+        check_entry(entry)
+        if entry["id"] != due:
+            raise NotHeld("entry_gap", f"the ledger gives entry {entry['id']} in its place")
+        if tree is None:
+            if entry["kind"] == "seal_adoption":
+                canonical_or("malformed_entry", canonical_json, entry["data"])
+            return
+        leaf = canonical_or("malformed_entry", leaf_of, entry)
+        tree.append(leaf)
+        if self.log:
+            self.log.append(leaf)
 
     def _lose_count(self):
         """Forgets what follows from all entries, once some of them are not there."""
@@ -1607,41 +1382,33 @@ class ChainAudit:
         stated = {self._key_form: self._keys_stated} if self.key_tree is None else {}
         return {form: tree.state() if tree is not None else stated.get(form) for form, tree in trees.items()}
 
-    def _key_state(self):
-        """The same in the form that is stated by now."""
-        return self._key_states()[self._key_form]
-
-    def _standing_keys(self, entry):
-        """The keys of the agent that an entry names; None if it has none."""
-        agent = entry["data"].get("agent_id")
-        return self.key_tree.get(agent) if self.key_tree is not None and isinstance(agent, str) else None
-
-    def _key_faults(self, entry):
-        """Yields what is wrong with a change of a key: once an agent has an author key, it needs that one's signature."""
-        standing = (self._standing_keys(entry) or {}).get("author_key")
-        wrong = list(key_change_faults(entry)) if is_signed_change(entry) else []
-        yield from wrong
-        author = entry["data"].get("author")
-        if not wrong and standing is not None and (not isinstance(author, dict) or author.get("author_key") != standing):
-            yield Fault("wrong_author", f"changes a key without the signature of the author key that stood, {standing}")
-
-    def _take_key(self, entry):
-        """Sets the key that an entry changes."""
-        data, name = entry["data"], KEY_MEMBERS[entry["kind"]]
-        if not isinstance(data.get("agent_id"), str) or name not in data or not (data[name] is None or is_hash(data[name])):
-            return  # no key of anybody
-        self._keys_changed, self._keys_stated = True, None
-        for tree in (self.key_tree, self._older_key_tree):
-            if tree is not None:
-                tree.apply(entry)
-
-    def _take_sums(self, entry):
-        """Adds to the sums what an entry says."""
+    def _take_entry(self, entry):
+        """Adds to the sums, the adoptions and the keys what an entry says."""
         added = owed_change(entry)
         if added is UNREADABLE:
             self.unreadable += 1
         elif added and self._owed:
             self._owed = {**self._owed, added[0]: self._owed[added[0]] + added[1]}
+        self._take_adoption(entry)
+        if entry["kind"] not in KEY_MEMBERS:
+            return
+        data, name = entry["data"], KEY_MEMBERS[entry["kind"]]
+        self.findings.run(f"entry {entry['id']}", self._check_key, entry)
+        if isinstance(data.get("agent_id"), str) and name in data and (data[name] is None or is_hash(data[name])):
+            self._keys_changed, self._keys_stated = True, None
+            for tree in (self.key_tree, self._older_key_tree):
+                if tree is not None:
+                    tree.apply(entry)
+
+    def _check_key(self, entry):
+        """Raises NotHeld for a change of a key that lacks the signature of the author key that stood."""
+        agent, author = entry["data"].get("agent_id"), entry["data"].get("author")
+        standing = self.key_tree.get(agent) if self.key_tree is not None and isinstance(agent, str) else None
+        key = (standing or {}).get("author_key")
+        if is_signed_change(entry):
+            check_author(entry, author, {})
+        if key is not None and (not isinstance(author, dict) or author.get("author_key") != key):
+            raise NotHeld("wrong_author", f"changes a key without the signature of the author key that stood, {key}")
 
     def _take_adoption(self, entry):
         """Lists an entry by which the operator adopted a seal."""
@@ -1649,81 +1416,61 @@ class ChainAudit:
             data = canonical_json(entry["data"]).decode("utf-8")
             self.adoptions.append({"entry_id": entry["id"], "at": entry["at"], "data": first_units(data, 300)})
 
-    def _closing_faults(self, entry, seal, before):
-        """Yields what is wrong with the closing entry of a seal, which must state what the entries give."""
-        data = entry["data"]
+    def _check_closing(self, entry, seal, before, where):
+        """Checks the closing entry of a seal, which must state what the entries give."""
+        data, add = entry["data"], self.findings.add
         if entry["kind"] != "solvency" or data.get("seal") != f"seal_{seal['seq']}" or entry["at"] != seal["at"]:
             self._lose_count()
-            yield Fault("wrong_closing", f"does not end with its own closing entry of the time {seal['at']}")
+            add("wrong_closing", where, f"does not end with its own closing entry of the time {seal['at']}")
             return
         stated, own = stated_sums(data.get("owed")), self._owed
         self._owed = stated  # so that one false sum is one finding
         if stated is None or (own and stated != own):
             sums = f"xno {own['xno']} and xmr {own['xmr']}" if own else "two sums"
-            yield Fault("wrong_owed", f"its closing entry states {shown(data.get('owed'))}, the entries give {sums}")
+            add("wrong_owed", where, f"its closing entry states {shown(data.get('owed'))}, the entries give {sums}")
         # A closing entry names the payload of the seal before, so that a head commits to all history. Older ones do not.
         self._chained = self._chained or "prev_seal" in data
         if self._chained:
-            yield from self._chaining_faults(data, seal)
+            self._check_chaining(data.get("prev_seal"), seal, where)
         # It states the log up to the seal before it, and the keys after that seal. Older ones do not.
         self._logged = self._logged or "log" in data
         if self._logged:
-            yield from self._before_faults(data, seal, *before)
+            self._check_stated_log(data.get("log"), seal["from_id"] - 1, before[0], where)
+            self._check_stated_keys(data.get("keys"), before[1], where)
 
-    def _before_faults(self, data, seal, own_log, own_keys):
-        """Yields how the log and the keys that a closing entry states differ from those up to the seal before."""
-        log, keys, size = data.get("log"), data.get("keys"), seal["from_id"] - 1
-        good = isinstance(log, dict) and is_whole(log.get("size")) and log["size"] == size and is_hash(log.get("root"))
-        if not good or (own_log and log["root"] != own_log["root"]):
-            due = shown(own_log) if own_log else f"one of size {size}"
-            yield Fault("wrong_log", f"its closing entry states the log {shown(log)}, the entries give {due}")
-        form = keys.get("v", 1) if isinstance(keys, dict) else None
-        good = is_whole(form) and form in (1, 2) and is_whole(keys.get("count")) and is_hash(keys.get("root"))
-        own = own_keys[form] if good else None
-        if not good or (own and (keys["root"], keys["count"]) != (own["root"], own["count"])):
+    def _check_chaining(self, named, seal, where):
+        if seal["seq"] == 1:
+            right, due = named is None, "null"
+        elif self._before and self._before["seq"] == seal["seq"] - 1:
+            due = payload_hash_of(self._before)
+            right = named == due
+        else:
+            right, due = is_hash(named), "the payload hash of a seal"
+        if not right:
+            self.findings.add("wrong_prev_seal", where, f"its closing entry names {shown(named)} as the seal before it, not {due}")
+
+    def _check_stated_log(self, stated, size, own, where):
+        good = isinstance(stated, dict) and is_whole(stated.get("size")) and stated["size"] == size and is_hash(stated.get("root"))
+        if not good or (own and stated["root"] != own["root"]):
+            due = shown(own) if own else f"one of size {size}"
+            self.findings.add("wrong_log", where, f"its closing entry states the log {shown(stated)}, the entries give {due}")
+
+    def _check_stated_keys(self, stated, own_by_form, where):
+        form = stated.get("v", 1) if isinstance(stated, dict) else None
+        good = is_whole(form) and form in (1, 2) and is_whole(stated.get("count")) and is_hash(stated.get("root"))
+        own = own_by_form[form] if good else None
+        if not good or (own and (stated["root"], stated["count"]) != (own["root"], own["count"])):
             due = shown(own) if own else "a root and a count"
-            yield Fault("wrong_keys", f"its closing entry states the keys {shown(keys)}, the entries give {due}")
+            self.findings.add("wrong_keys", where, f"its closing entry states the keys {shown(stated)}, the entries give {due}")
         elif form < self._key_form:
             message = "its closing entry states the keys in form 1, in which revoked keys stay, after one that stated form 2"
-            yield Fault("wrong_keys", message)
+            self.findings.add("wrong_keys", where, message)
         else:
             self._key_form = form
             if form == 2:
                 self._older_key_tree = None
             if not self._keys_changed:
-                self._keys_stated = {"root": keys["root"], "count": keys["count"]}
-
-    def _chaining_faults(self, data, seal):
-        """Yields a fault unless a closing entry names the payload of the seal before."""
-        named = data.get("prev_seal")
-        if seal["seq"] == 1:
-            right, due = named is None, "null"
-        elif self._before and self._before["seq"] == seal["seq"] - 1:
-            right, due = named == self._before_hash, self._before_hash
-        else:
-            right, due = is_hash(named), "the payload hash of a seal"
-        if not right:
-            yield Fault("wrong_prev_seal", f"its closing entry names {shown(named)} as the seal before it, not {due}")
-
-    def _place_faults(self, entry, due, tree=None):
-        """Yields a fault unless an entry is well formed and the one that is due; if so, adds it to the tree and the log."""
-        malformed = list(entry_faults(entry))
-        yield from malformed
-        if malformed:
-            return
-        if entry["id"] != due:
-            yield Fault("entry_gap", f"the ledger gives entry {entry['id']} in its place")
-            return
-        try:
-            if tree is not None:
-                leaf = leaf_of(entry)
-                tree.append(leaf)
-                if self.log:
-                    self.log.append(leaf)
-            elif entry["kind"] == "seal_adoption":
-                canonical_json(entry["data"])
-        except NotCanonical as error:
-            yield Fault("malformed_entry", str(error))
+                self._keys_stated = {"root": stated["root"], "count": stated["count"]}
 
     def _entry(self, due):
         """The entry that the source gives in the place of `due`; END after its last."""
@@ -1740,9 +1487,8 @@ class ChainAudit:
 
     def _count_waiting(self, due):
         """Counts the entries behind the last seal, and checks their numbers and their form."""
-        while True:
-            entry = self._entry(due)
-            if entry is END or not self.findings.note(f"entry {due}", self._place_faults(entry, due)):
+        for entry in iter(lambda: self._entry(due), END):
+            if not self.findings.run(f"entry {due}", self._place, entry, due)[0]:
                 return
             self._take_adoption(entry)
             self.entries_waiting += 1
@@ -1757,60 +1503,61 @@ class ChainAudit:
 
     def not_binding(self):
         """Words for why a chain without a finding binds nobody, each with a sentence."""
-        last = self.last_seq
         if self.head is None:
             yield "no_signed_seal", "there is no signed seal"
         elif self.keyring.trust == "first_seen":
             yield "key_unknown", KEY_UNKNOWN
         if self.head and self.unsigned:
             yield "unsigned", f"{'a seal has' if self.unsigned == 1 else f'{self.unsigned} seals have'} no signature"
-        ahead = [seq for seq, _ in self.question.expected if seq > last]
-        if ahead:
-            yield "behind", f"another reader saw seal {ahead[0]}, and this chain ends at seal {last}"
-        seen = None if self.question.may_be_older else seen_log(self.remembered)
-        longest = max([self.head_seal["to_id"] if self.head else 0, *(checkpoint["size"] for checkpoint in self.given)])
-        if seen and seen["size"] > longest:
+        seen = seen_log(self.remembered)
+        longest = max([self.head["to_id"] if self.head else 0, *(checkpoint["size"] for checkpoint in self.given)])
+        if self.question.may_be_older:
+            if self.remembered and self.last_seq < self.remembered["seq"]:
+                so_far = f"it ends at seal {self.last_seq}, and what was seen here at seal {self.remembered['seq']}"
+                yield "not_compared", f"{so_far}: nothing tells whether that goes on from it"
+        elif seen and seen["size"] > longest:
             yield "behind", f"a log of {seen['size']} entries was seen before, and the one that is shown ends at entry {longest}"
 
     def memory(self):
         """What is to be remembered of a chain without findings: everything up to the last signed seal that was checked."""
-        kept = self._records.raw if self.resumed_at else b""
-        checked, seal, at_head = self.checked
-        head = {name: seal[name] for name in (*SIDE_FIELDS, "algo", "signed_at", "signed")}
-        raw = (kept + b"".join(self._fresh))[: head["seq"] * RECORD_BYTES]
+        seal, state = self.checked
         return {
-            **checked,
+            "seq": seal["seq"],
+            "payload_hash": payload_hash_of(seal),
             "pubkeys": self.keyring.seen,
             "checked_at": self.question.clock(),
-            "head": head,
-            **at_head,
+            "head": {name: seal[name] for name in (*SIDE_FIELDS, "algo", "signed_at", "signed")},
+            **state,
             **({} if self.checkpoint is None else {"checkpoint": self.checkpoint}),
             **({"heard": self.heard} if self.heard else {}),
-            "seals": base64.b64encode(raw).decode("ascii"),
         }
+
+    def support(self):
+        """What the verdict rests on besides the key: the checkpoint, and what was seen before, if the chain reaches that."""
+        memory, head = self.remembered or {}, self.head or {}
+        covered = self.given[0]["size"] if self.given else 0
+        seen_size = memory["head"]["to_id"] if "head" in memory and memory["seq"] <= self.last_seq else None
+        return Support(self.given, covered, head.get("to_id", 0), head.get("at"), seen_size)
 
     def report(self, target):
         """What the result says of the chain."""
-        at = self.head_seal["at"] if self.head else None
-        keys = self._key_state() if self._logged else None
+        head, keys = self.head, self._key_states()[self._key_form] if self._logged else None
         return {
             "kind": "chain",
             "target": target,
-            "seals": self.resumed_at + len(self._fresh),
+            "seals": self.resumed_at + self.seals_read,
             "signed": self.signed,
             "unsigned_seqs": self.unsigned_seqs,
             "entries_sealed": self.entries_sealed,
             "entries_waiting": self.entries_waiting,
             "resumed_at": self.resumed_at or None,
             "entries_read": self.entries_read,
-            "head": {**self.head, "at": at} if self.head else None,
-            "head_age_seconds": self.question.clock() - at if self.head else None,
-            "log": log_head_of(self.log) if self.log and self._logged else None,
+            "head": head and {"seq": head["seq"], "payload_hash": payload_hash_of(head), "at": head["at"]},
+            "head_age_seconds": self.question.clock() - head["at"] if head else None,
+            "log": self.log.head() if self.log and self._logged else None,
             "keys": keys and {**keys, "recomputed": self.key_tree is not None},
             "adoptions": self.adoptions,
             "unreadable_amounts": self.unreadable,
-            "pubkeys": self.keyring.seen,
-            "key_trust": self.keyring.trust,
         }
 
 
@@ -1842,6 +1589,7 @@ def dump_by_lines(path):
             return None
 
     def part(wanted):
+        marks = {DUMP_FIRST_LINE.encode("ascii"): "entries", DUMP_MIDDLE_LINE.encode("ascii"): "seals", DUMP_LAST_LINE.encode("ascii"): "end"}
         current = None
         with open(path, "rb") as file:  # binary: lines end in LF alone, the last one with or without it
             for raw in iter(lambda: file.readline(LARGEST_FILE + 2), b""):
@@ -1850,16 +1598,12 @@ def dump_by_lines(path):
                     raise CannotCheck("usage", f"{path} has a line of more than {LARGEST_FILE} bytes")
                 if current == "end":
                     raise CannotCheck("usage", f"{path} goes on after its end")
-                if line == DUMP_FIRST_LINE.encode("ascii"):
-                    current = "entries"
-                elif line == DUMP_MIDDLE_LINE.encode("ascii"):
-                    if wanted == "entries":
-                        return
-                    current = "seals"
-                elif line == DUMP_LAST_LINE.encode("ascii"):
-                    current = "end"
+                if line in marks:
+                    current = marks[line]
                 elif current == wanted:
                     yield parse_file(path, line[:-1] if line.endswith(b",") else line)
+                if current == "seals" and wanted == "entries":
+                    return
         if current != "end":
             raise CannotCheck("usage", f"{path} ends in the middle")
 
@@ -1876,13 +1620,11 @@ class Service:
     def seals(self, after):
         while True:
             page = self._list(f"/seal?after_seq={after}", "seals")
-            if not page:
-                return
             for seal in page:
                 if self._recorder:
                     self._recorder.add_seal(seal)
                 yield seal
-            last = page[-1].get("seq") if isinstance(page[-1], dict) else None
+            last = page[-1].get("seq") if page and isinstance(page[-1], dict) else None
             if not is_whole(last) or last <= after:
                 return  # asking on would go in a circle; the audit has said what is wrong with this page
             after = last
@@ -1928,7 +1670,7 @@ class Passing(Exception):
 
 
 _HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([1-9][0-9]{3}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT\Z")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS = ("Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec", "Jan", "Feb")  # so that a leap day is a year's last
 
 
 def read_http_date(text):
@@ -1936,11 +1678,9 @@ def read_http_date(text):
     match = _HTTP_DATE.match(text)
     if not match or match.group(2) not in _MONTHS:
         return None
-    day, month, year, *of_day = match.groups()
-    since_march = (_MONTHS.index(month) + 10) % 12  # so that the day that a leap year adds is its last
-    years = int(year) - (since_march > 9)
-    days = 365 * years + years // 4 - years // 100 + years // 400 + (153 * since_march + 2) // 5 + int(day) - 719_469
-    hours, minutes, seconds = map(int, of_day)
+    since_march, years = _MONTHS.index(match.group(2)), int(match.group(3)) - (_MONTHS.index(match.group(2)) > 9)
+    days = 365 * years + years // 4 - years // 100 + years // 400 + (153 * since_march + 2) // 5 + int(match.group(1)) - 719_469
+    hours, minutes, seconds = map(int, match.groups()[3:])
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
@@ -2007,17 +1747,13 @@ def ask_again(url, patience, ask, ease=lambda: None):
             patience.rest(pause if error.retry_after is None else error.retry_after)
 
 
-def read_retry_after(text):
-    """The seconds of a Retry-After, at most a minute; None for none."""
-    return min(int(text), LONGEST_RETRY_AFTER) if re.match(r"[0-9]{1,9}\Z", text) else None
-
-
 def fetch(url, patience, absent=()):
     """Fetches the bytes of a good answer; None for one of the statuses that say that there is none.
 
     A redirection is followed within the origin alone. Raises Passing or CannotCheck."""
     parts = urllib.parse.urlsplit(url)
-    origin, route = f"{parts.scheme}://{parts.netloc}", url[len(f"{parts.scheme}://{parts.netloc}") :]
+    origin = f"{parts.scheme}://{parts.netloc}"
+    route = url[len(origin) :]
     for _ in range(MOST_REDIRECTS + 1):
         status, headers, body = fetch_once(parts, route, url, patience)
         patience.compare_clocks(headers.get("date", ""))
@@ -2026,7 +1762,9 @@ def fetch(url, patience, absent=()):
         if status in absent:
             return None
         if status >= 500 or status == 429:
-            raise Passing(f"answered {status}", status in (429, 503), read_retry_after(headers.get("retry-after", "")))
+            wait = headers.get("retry-after", "")
+            seconds = min(int(wait), LONGEST_RETRY_AFTER) if re.match(r"[0-9]{1,9}\Z", wait) else None
+            raise Passing(f"answered {status}", status in (429, 503), seconds)
         if status not in (301, 302, 303, 307, 308):
             raise CannotCheck("unreachable", f"{url} answered {status}")
         location = headers.get("location", "")
@@ -2108,7 +1846,7 @@ class Recorder:
     """Writes what passes as a dump, one entry or seal a line, entries first."""
 
     def __init__(self, path):
-        self._file = open(path, "wb")
+        self._file = from_file(lambda: open(path, "wb"))
         self._file.write(DUMP_FIRST_LINE.encode("ascii"))
         self._separator = b"\n"
         self._seals = []
@@ -2140,171 +1878,184 @@ class Recorder:
 # --- a receipt -------------------------------------------------------------------------------------------------------
 
 
-@dataclass
 class ReceiptAudit:
-    """The check of one receipt."""
+    """The check of one receipt. Of the question it needs the keys, the memory and the time."""
 
-    receipt: object
-    question: Question  # of which a receipt needs the keys, the memory and the time
-    findings: Findings = field(default_factory=Findings)
-    record: str = None
-    entries_sealed: int = 0
-    entries_waiting: int = 0
-    unsigned_seqs: list = field(default_factory=list)
-    openings: int = 0
-    authors: list = field(default_factory=list)  # whose keys signed which entries
-    consistency: dict = None  # the proof between the log that was seen and the receipt's
-    log: dict = None  # its newest checkpoint, and how it stands to what was seen
-    checkpoints: dict = field(default_factory=dict)  # by size
-    up_to: int = 0  # the last entry under a signed seal
-    covered: int = 0  # up to which of those all are in the log of a checkpoint
-    _records: object = None  # of the seals that were seen, decoded once
-    _seals: dict = field(default_factory=dict)  # seq -> seal
-    _entries: dict = field(default_factory=dict)  # id -> entry
+    def __init__(self, receipt, question, consistency=None):
+        self.receipt, self.question = receipt, question
+        self.consistency = consistency  # the proof between the log that was seen and the receipt's
+        self.memory = question.remembered or {}
+        self.findings = Findings()
+        self.keyring = Keyring(question.pinned, self.memory.get("pubkeys", []))
+        self.record = None
+        self.entries_sealed = self.entries_waiting = self.openings = 0
+        self.unsigned_seqs, self.authors = [], []
+        self.log = None  # its newest checkpoint, and how it stands to what was seen
+        self.checkpoints = {}  # by size
+        self.up_to = 0  # the last entry under a signed seal
+        self.covered = 0  # up to which of those all are in the log of a checkpoint
+        self._last_id = 0
+        self._notes = {}  # verified checkpoints by their text: many entries stand under one
+        self._placed = []  # for each entry whose path holds, its seal, the size of its log if it is in one, and whether that was seen
+        self._uncompared = []  # seals that lie in what was seen, and could not be compared with that
+        self._seals = {}  # seq -> seal
+        self._entries = {}  # id -> entry
 
     def run(self):
         """Checks all of it. Returns itself."""
-        remembered = self.question.remembered
-        self.keyring = Keyring(self.question.pinned, remembered["pubkeys"] if remembered else [])
-        self._records = Records.of(remembered)
-        if not self.findings.note("receipt", self._form_faults()):
+        findings, receipt = self.findings, self.receipt
+        if not findings.run("receipt", self._check_form)[0]:
             return self
-        self.record = self.receipt["id"]
-        last_id = 0
-        for item in self.receipt["entries"]:
-            entry = item.get("entry")
-            where = f"entry {number_in(entry, 'id')}"
-            if not self.findings.note(where, self._entry_faults(entry, last_id)):
-                continue
-            last_id = entry["id"]
-            self._entries[last_id] = entry
-            if is_signed_change(entry) and self.findings.note(where, key_change_faults(entry)):
-                self.authors.append(author_at(entry))
-            if not item["sealed"]:
-                self.entries_waiting += 1
-            elif self._check_sealed(where, item):
-                placed = "tlog_proof" in item and self.findings.note(where, held(lambda: self._check_log_proof(item))[1])
-                if item["seal"]["signed"]:
-                    self.covered = last_id if placed and self.covered == self.up_to else self.covered
-                    self.up_to = last_id
+        self.record = receipt["id"]
+        for item in receipt["entries"]:
+            self._check_item(item)
         self._connect()
-        if len(self._entries) == len(self.receipt["entries"]):
-            self.findings.note("receipt", self._making_faults())
-        self._check_seals()
-        for opening in self.receipt.get("openings", []):
-            where = f"opening of entry {number_in(opening, 'entry_id')}"
-            if self.findings.note(where, self._opening_faults(opening)):
-                self.openings += 1
-                if states_author(opening, self._entries[opening["entry_id"]]):
-                    self.authors.append(author_at(self._entries[opening["entry_id"]]))
+        if len(self._entries) == len(receipt["entries"]):
+            findings.run("receipt", self._check_making)
+        ordered = [self._seals[seq] for seq in sorted(self._seals)]
+        for before, seal in zip(ordered, ordered[1:]):
+            where = f"seal {seal['seq']}"
+            check_seal_link(before, seal, findings, where)
+            if seal["seq"] > before["seq"] + 1 and seal["from_id"] <= before["to_id"]:
+                findings.add("range_gap", where, f"begins at entry {seal['from_id']}, seal {before['seq']} ends at {before['to_id']}")
+        for opening in receipt.get("openings", []):
+            held, authors = findings.run(f"opening of entry {number_in(opening, 'entry_id')}", self._check_opening, opening)
+            self.openings += held
+            self.authors += authors or []
         return self
 
-    def _form_faults(self):
-        """Yields a fault unless the receipt has the form of one."""
+    def _check_form(self):
+        """Raises NotHeld unless the receipt has the form of one."""
         receipt = self.receipt
         if not isinstance(receipt, dict) or not isinstance(receipt.get("id"), str) or not receipt["id"]:
-            yield Fault("malformed_receipt", "it names no record")
-            return
+            raise NotHeld("malformed_receipt", "it names no record")
         items = receipt.get("entries")
         if not isinstance(items, list) or not items:
-            yield Fault("malformed_receipt", "it has no entries")
-        elif not all(isinstance(item, dict) and isinstance(item.get("sealed"), bool) for item in items):
-            yield Fault("malformed_receipt", "an entry does not say whether it is sealed")
-        elif receipt.get("sealed") is not all(item["sealed"] for item in items):
-            yield Fault("malformed_receipt", "sealed does not say whether all its entries are")
-        elif not isinstance(receipt.get("openings", []), list):
-            yield Fault("malformed_receipt", "openings is not a list")
+            raise NotHeld("malformed_receipt", "it has no entries")
+        if not all(isinstance(item, dict) and isinstance(item.get("sealed"), bool) for item in items):
+            raise NotHeld("malformed_receipt", "an entry does not say whether it is sealed")
+        if receipt.get("sealed") is not all(item["sealed"] for item in items):
+            raise NotHeld("malformed_receipt", "sealed does not say whether all its entries are")
+        if not isinstance(receipt.get("openings", []), list):
+            raise NotHeld("malformed_receipt", "openings is not a list")
 
-    def _entry_faults(self, entry, last_id):
-        """Yields what is wrong with an entry by itself: its form, its order, and that it belongs to the record."""
-        malformed = list(entry_faults(entry))
-        yield from malformed
-        if malformed:
+    def _check_item(self, item):
+        """Checks an entry, and its proof if it is sealed."""
+        entry = item.get("entry")
+        where = f"entry {number_in(entry, 'id')}"
+        if not self.findings.run(where, self._check_entry, entry)[0]:
             return
-        if entry["id"] <= last_id:
-            yield Fault("malformed_receipt", "the entries are not in ascending order")
-        elif not is_of_record(entry, self.record):
-            yield Fault("wrong_record", f"is no entry of {shown(self.record)}")
+        self._last_id = entry["id"]
+        self._entries[entry["id"]] = entry
+        if is_signed_change(entry) and self.findings.run(where, check_author, entry, entry["data"]["author"], {})[0]:
+            self.authors.append(author_at(entry))
+        if item["sealed"]:
+            self._check_sealed(where, item)
+        else:
+            self.entries_waiting += 1
 
-    def _making_faults(self):
-        """Yields a fault unless the entry that makes the record is there: what others say of a record must not prove it."""
+    def _check_entry(self, entry):
+        """Raises NotHeld for an entry that is malformed, out of order, or not of the record."""
+        check_entry(entry)
+        if entry["id"] <= self._last_id:
+            raise NotHeld("malformed_receipt", "the entries are not in ascending order")
+        if not is_of_record(entry, self.record):
+            raise NotHeld("wrong_record", f"is no entry of {shown(self.record)}")
+
+    def _check_making(self):
+        """Raises NotHeld unless the entry that makes the record is there: what others say of a record must not prove it."""
         making = MADE_BY.get(prefix_of(self.record))
         if making is not None and all(entry["kind"] != making for entry in self._entries.values()):
-            yield Fault("wrong_record", f"has no entry of kind {making}, without which there is no {shown(self.record)}")
+            raise NotHeld("wrong_record", f"has no entry of kind {making}, without which there is no {shown(self.record)}")
 
     def _check_sealed(self, where, item):
-        """What an entry gets wrong is found at the entry, and what its seal gets wrong by itself at the seal, once.
+        """Checks the seal of an entry, its path to it, and its place in the log."""
+        seal, entry, findings = item.get("seal"), item["entry"], self.findings
+        if not findings.run(where, check_seal_form, seal)[0]:
+            return
+        held, _ = findings.run(where, self._check_path, item)
+        self.entries_sealed += held
+        self._check_seal(where, seal)
+        if not held:
+            return
+        placed, place = findings.run(where, self._check_log_proof, item) if "tlog_proof" in item else (False, None)
+        self._placed.append((seal, *(place or (None, False))))
+        if seal["signed"]:
+            self.covered = entry["id"] if placed and self.covered == self.up_to else self.covered
+            self.up_to = entry["id"]
 
-        Returns whether the entry is under its seal.
-        """
-        seal = item.get("seal")
-        if not self.findings.note(where, seal_form_faults(seal)):
-            return False
-        good = self.findings.note(where, self._inclusion_faults(item))
-        if good:
-            self.entries_sealed += 1
-        seq = seal["seq"]
-        known = self._seals.get(seq)
-        if known is not None:
-            if payload_of(known) != payload_of(seal):
-                self.findings.note(where, [Fault("conflicting_seals", f"brings another seal {seq} than an entry before it")])
-                self.findings.keep_fork(known, seal, self.keyring)
-            elif known.get("signature") == seal.get("signature") and known.get("pubkey") == seal.get("pubkey"):
-                return good
+    def _check_path(self, item):
+        """Raises NotHeld unless an entry is in its well-formed seal, where its index says."""
+        seal, entry, index = item["seal"], item["entry"], item.get("index")
+        if not is_whole(item.get("seq")) or item["seq"] != seal["seq"]:
+            raise NotHeld("malformed_receipt", f"stands under seal {shown(item.get('seq'))} and brings seal {seal['seq']}")
+        check_leaf(entry, item.get("leaf"))
+        if is_whole(index) and seal["from_id"] + index != entry["id"]:
+            raise NotHeld("wrong_index", f"index {index} of seal {seal['seq']} is entry {seal['from_id'] + index}")
+        check_inclusion(item["leaf"], item.get("path"), seal["root"], index, seal["count"])
+
+    def _check_seal(self, where, seal):
+        """Checks a seal once, and that the receipt doesn't bring two of one number."""
+        findings, seq, known = self.findings, seal["seq"], self._seals.get(seal["seq"])
+        if known is not None and payload_of(known) != payload_of(seal):
+            findings.add("conflicting_seals", where, f"brings another seal {seq} than an entry before it")
+            findings.fork = findings.fork or seal_fork_of(known, seal, self.keyring)
+        elif known is not None and known.get("signature") == seal.get("signature") and known.get("pubkey") == seal.get("pubkey"):
+            return
         self._seals[seq] = seal
-        self.findings.note(f"seal {seq}", self._seal_faults(seal))
-        self.findings.note_time(f"seal {seq}", seal, self.question.clock())
-        self.findings.note(f"seal {seq}", self._memory_faults(seal))
-        return good
+        check_seal_alone(seal, self.question.clock(), findings, f"seal {seq}")
+        if seal["signed"]:
+            check_signature(seal, self.keyring, findings, f"seal {seq}")
+        else:
+            self.unsigned_seqs.append(seq)
+        of_service = seal["pubkey"] in self.memory.get("pubkeys", []) if seal["signed"] else not self.question.pinned
+        if of_service and seq == self.memory.get("seq") and payload_hash_of(seal) != self.memory["payload_hash"]:
+            findings.add("history_rewritten", f"seal {seq}", "has another payload than when it was seen in the chain")
+            if "head" in self.memory:
+                findings.fork = findings.fork or seal_fork_of(self.memory["head"], seal, self.keyring)
 
     def _check_log_proof(self, item):
-        """Checks an entry's place in the log, under a checkpoint that a known key has signed, and keeps it. Raises NotHeld."""
-        entry = item["entry"]
+        """Checks an entry's place in the log, under a checkpoint that a known key has signed: (its size, whether the entry is in the
+        log that was seen). Raises NotHeld."""
+        entry, seal, leaf, memory = item["entry"], item["seal"], bytes.fromhex(item["leaf"]), self.memory
         index, path, note = read_log_proof(item["tlog_proof"])
-        checkpoint = read_checkpoint(note, "wrong_checkpoint")
-        root = root_by_path(bytes.fromhex(item["leaf"]), index, checkpoint["size"], path)
-        if index != entry["id"] - 1 or root is None or root.hex() != checkpoint["root"]:
+        checkpoint = self._notes.get(note) or read_checkpoint(note)
+        if index != entry["id"] - 1 or root_by_path(leaf, index, checkpoint["size"], path) != checkpoint["root"]:
             raise NotHeld("wrong_log_proof", f"the path does not lead from entry {entry['id']} to the log's root")
-        seal = item["seal"]  # whose key is judged there
-        note_signer(checkpoint, [*self.keyring.accepted, *([seal["pubkey"]] if seal["signed"] else [])], "wrong_checkpoint")
-        other = self.checkpoints.get(checkpoint["size"], checkpoint)
-        if other["root"] != checkpoint["root"]:
+        if note not in self._notes:  # the key of its seal is judged there
+            verify_checkpoint(note, [*self.keyring.accepted, *([seal["pubkey"]] if seal["signed"] else [])])
+        self._notes[note] = checkpoint
+        if self.checkpoints.setdefault(checkpoint["size"], checkpoint)["root"] != checkpoint["root"]:
             raise NotHeld("log_rewritten", f"two checkpoints of size {checkpoint['size']} differ")
-        self.checkpoints[checkpoint["size"]] = checkpoint
+        may_be_seen = "log" in memory and entry["id"] <= memory["log"]["size"] <= checkpoint["size"]
+        if may_be_seen and not is_in_seen_log(leaf, index, path, memory):
+            size = memory["log"]["size"]
+            raise NotHeld("log_rewritten", f"entry {entry['id']} is not the one in the log that was seen before, of size {size}")
+        return checkpoint["size"], may_be_seen
+
+    def _connect(self):
+        """Compares the newest checkpoint with the log that was seen."""
+        seen, newest = seen_log(self.memory), max(self.checkpoints, default=None)
+        if newest is not None:
+            given = self.checkpoints[newest]
+            held, connected = self.findings.run("log", connect_logs, seen, given, self.consistency) if seen else (True, None)
+            if not held:
+                self.findings.fork = self.findings.fork or log_fork_of(seen, given, self.consistency, self.keyring)
+            self.log = {"origin": given["origin"], "size": given["size"], "root": given["root"], "connected": connected}
+        # What lies in the part of the ledger that was seen here must be what was seen.
+        for seal, size, is_seen in self._placed:
+            compared = is_seen or seal["seq"] == self.memory.get("seq") or (self.is_connected() and size == newest)
+            if seen and seal["to_id"] <= seen["size"] and not compared and seal["seq"] not in self._uncompared:
+                self._uncompared.append(seal["seq"])
+
+    def is_connected(self):
+        """Whether its log is known to agree with what was seen."""
+        return self.log is not None and self.log["connected"] in ("same", "consistent")
 
     def support(self):
         """What the verdict rests on besides the key."""
-        good = self.log is not None and self.log["connected"] in ("same", "consistent")
-        seen_size = seen_log(self.question.remembered)["size"] if good else None
+        seen_size = seen_log(self.memory)["size"] if self.is_connected() else None
         return Support(list(self.checkpoints.values()), self.covered, self.up_to, seen_size=seen_size)
-
-    def _connect(self):
-        """Compares the newest checkpoint of the receipt with the log that was seen."""
-        if not self.checkpoints:
-            return
-        given, seen = self.checkpoints[max(self.checkpoints)], seen_log(self.question.remembered)
-        connected, faults = held(lambda: connect_logs(seen, given, self.consistency)) if seen else (None, [])
-        if not self.findings.note("log", faults):
-            self.findings.log_fork = log_fork_of(seen, given, self.consistency, self.keyring)
-        self.log = {"origin": given["origin"], "size": given["size"], "root": given["root"], "connected": connected}
-
-    def _memory_faults(self, seal):
-        """Yields a fault if a seal was seen before, in the chain of the same service, with another payload."""
-        memory, seq = self.question.remembered, seal["seq"]
-        if not memory or not 1 <= seq <= memory["seq"]:
-            return
-        if seal["pubkey"] not in memory["pubkeys"] if seal["signed"] else self.question.pinned:
-            return  # of another service
-        records = self._records
-        if records:
-            same = payload_of(records.seal(seq)) == payload_of(seal)
-        else:  # all that an older version kept
-            same = seq < memory["seq"] or payload_hash_of(seal) == memory["payload_hash"]
-        if same:
-            return
-        if records:
-            self.findings.keep_fork(records.signed_seal(seq), seal, self.keyring)
-        yield Fault("history_rewritten", "has another payload than when it was seen in the chain")
 
     def not_binding(self):
         """Words for why a receipt without a finding binds nobody, each with a sentence."""
@@ -2315,67 +2066,32 @@ class ReceiptAudit:
             yield "unsigned", f"seal {' '.join(map(str, self.unsigned_seqs))} has no signature"
         if self.keyring.trust == "first_seen" and self.keyring.seen:
             yield "key_unknown", RECEIPT_KEY_UNKNOWN
+        if self._uncompared:
+            seqs = " ".join(map(str, self._uncompared))
+            yield "not_compared", (
+                f"seal {seqs} lies in the ledger that was seen here, and nothing shows that it is the same: "
+                "--consistency, with a receipt in the log"
+            )
 
-    def _inclusion_faults(self, item):
-        """The first thing that keeps an entry from standing under its well-formed seal."""
-        seal, entry, index = item["seal"], item["entry"], item.get("index")
-        wrong_leaf = list(leaf_faults(entry, item.get("leaf")))
-        if not is_whole(item.get("seq")) or item["seq"] != seal["seq"]:
-            yield Fault("malformed_receipt", f"stands under seal {shown(item.get('seq'))} and brings seal {seal['seq']}")
-        elif wrong_leaf:
-            yield from wrong_leaf
-        elif is_whole(index) and seal["from_id"] + index != entry["id"]:
-            yield Fault("wrong_index", f"index {index} of seal {seal['seq']} is entry {seal['from_id'] + index}")
-        else:
-            yield from inclusion_faults(item["leaf"], item.get("path"), seal["root"], index, seal["count"])
-
-    def _seal_faults(self, seal):
-        """Yields what is wrong with a seal by itself and with its signature."""
-        yield from seal_faults(seal)
-        if seal["signed"]:
-            yield from self.keyring.faults(seal["pubkey"])
-            yield from signature_faults(seal, payload_of(seal))
-        else:
-            self.unsigned_seqs.append(seal["seq"])
-
-    def _check_seals(self):
-        """Checks what the seals say about each other."""
-        ordered = [self._seals[seq] for seq in sorted(self._seals)]
-        for before, seal in zip(ordered, ordered[1:]):
-            where = f"seal {seal['seq']}"
-            self.findings.note(where, link_faults(before, seal))
-            if seal["seq"] > before["seq"] + 1 and seal["from_id"] <= before["to_id"]:
-                self.findings.note(where, [Fault("range_gap", f"begins at entry {seal['from_id']}, seal {before['seq']} ends at {before['to_id']}")])
-
-    def _opening_faults(self, opening):
-        """Yields a fault unless an opening gives the commitment in its entry, and its author's signature holds."""
+    def _check_opening(self, opening):
+        """Checks that an opening gives the commitment in its entry, and its author's signature. Returns whose it is. Raises NotHeld."""
         good = isinstance(opening, dict) and isinstance(opening.get("field"), str) and is_hash(opening.get("salt")) and "content" in opening
         if not good:
-            yield Fault("wrong_opening", "it is not {entry_id, field, salt, content}")
-            return
-        number = opening.get("entry_id")
+            raise NotHeld("wrong_opening", "it is not {entry_id, field, salt, content}")
+        number, content = opening.get("entry_id"), opening["content"]
         entry = self._entries.get(number) if is_whole(number) else None
         if entry is None:
-            yield Fault("wrong_opening", "there is no such entry in the receipt")
-            return
+            raise NotHeld("wrong_opening", "there is no such entry in the receipt")
         commitment = entry["data"].get(opening["field"])
         if not is_hash(commitment):
-            yield Fault("wrong_opening", f"the entry has no commitment in {shown(opening['field'])}")
-            return
-        try:
-            content = canonical_json(opening["content"])
-        except NotCanonical as error:
-            yield Fault("wrong_opening", str(error))
-            return
-        if hashlib.sha256(bytes.fromhex(opening["salt"]) + content).hexdigest() != commitment:
-            yield Fault("wrong_opening", f"salt and content do not give the commitment in {shown(opening['field'])}")
-            return
+            raise NotHeld("wrong_opening", f"the entry has no commitment in {shown(opening['field'])}")
+        text = canonical_or("wrong_opening", canonical_json, content)
+        if hashlib.sha256(bytes.fromhex(opening["salt"]) + text).hexdigest() != commitment:
+            raise NotHeld("wrong_opening", f"salt and content do not give the commitment in {shown(opening['field'])}")
         # Commitments of earlier versions are to the content alone.
-        bound = opening["content"].get("id", self.record) if isinstance(opening["content"], dict) else self.record
-        if bound != self.record:
-            yield Fault("wrong_opening", f"its content is of another record, {shown(bound)}")
-            return
-        yield from opened_author_faults(opening, entry)
+        if isinstance(content, dict) and content.get("id", self.record) != self.record:
+            raise NotHeld("wrong_opening", f"its content is of another record, {shown(content['id'])}")
+        return check_opened_author(opening, entry)
 
     def report(self, target):
         """What the result says of the receipt."""
@@ -2389,8 +2105,7 @@ class ReceiptAudit:
             "openings": self.openings,
             "authors": self.authors,
             "log": self.log,
-            "pubkeys": self.keyring.seen,
-            "key_trust": self.keyring.trust,
+            "proves": "presence",
         }
 
 
@@ -2405,145 +2120,89 @@ AUTHORED = {
     "author_key_change": (None, ("author_key",)),
 }
 
+# The member of an entry's data that has the key, by the kind of entry that changes one.
+KEY_MEMBERS = {"dm_key_change": "dm_key", "author_key_change": "author_key"}
+
 
 def author_at(entry):
     """Which entry an author key has signed."""
     return {"entry_id": entry["id"], "author_key": entry["data"]["author"]["author_key"]}
 
 
-# The member of an entry's data that has the key, by the kind of entry that changes one.
-KEY_MEMBERS = {"dm_key_change": "dm_key", "author_key_change": "author_key"}
-
-
-def is_key_change(entry):
-    return entry["kind"] in KEY_MEMBERS
-
-
 def is_signed_change(entry):
-    return is_key_change(entry) and "author" in entry["data"]
+    """Whether an entry changes a key, and carries the whole signature of the author key that stood before it."""
+    return entry["kind"] in KEY_MEMBERS and "author" in entry["data"]
 
 
-def key_change_faults(entry):
-    """Yields what is wrong with the signature of a change of a key, by the author key that stood before it."""
-    yield from author_faults(entry, entry["data"]["author"], {})
-
-
-def states_author(opening, entry):
-    """Whether an entry carries the signature of what this opening opens."""
-    return AUTHORED.get(entry["kind"], (None,))[0] == opening["field"] and "author" in entry["data"]
-
-
-def opened_author_faults(opening, entry):
-    """Yields what is wrong with the author's signature that comes with an opening."""
+def check_opened_author(opening, entry):
+    """Checks the author's signature that comes with an opening. Returns whose it is, in a list that may be empty. Raises NotHeld."""
     if AUTHORED.get(entry["kind"], (None,))[0] != opening["field"]:
-        return
+        return []
     states, shows = "author" in entry["data"], "author" in opening
     if states != shows:
-        yield Fault("wrong_author", "the entry carries a signature, and none is shown" if states else "the entry carries no signature")
-    elif states:
-        content = opening["content"] if isinstance(opening["content"], dict) else {}
-        wrong = list(author_faults(entry, opening["author"], content))
-        yield from wrong
-        if wrong:
-            return
-        stated, author = entry["data"]["author"], opening["author"]
-        digest = hashlib.sha256(decode_signature(author["signature"])).hexdigest()
-        if not isinstance(stated, dict) or stated.get("author_key") != author["author_key"] or stated.get("signature_hash") != digest:
-            yield Fault("wrong_author", "the entry carries another signature")
+        raise NotHeld("wrong_author", "the entry carries a signature, and none is shown" if states else "the entry carries no signature")
+    if not states:
+        return []
+    stated, author = entry["data"]["author"], opening["author"]
+    check_author(entry, author, opening["content"] if isinstance(opening["content"], dict) else {})
+    digest = hashlib.sha256(decode_signature(author["signature"])).hexdigest()
+    if not isinstance(stated, dict) or stated.get("author_key") != author["author_key"] or stated.get("signature_hash") != digest:
+        raise NotHeld("wrong_author", "the entry carries another signature")
+    return [author_at(entry)]
 
 
-def author_faults(entry, author, opened):
-    """Yields what is wrong with an author's signature over what an entry says. opened: the content that it has a commitment to."""
-    data = entry["data"]
+def check_author(entry, author, opened):
+    """Checks an author's signature over what an entry says. opened: the content that it has a commitment to. Raises NotHeld."""
+    data, kind = entry["data"], entry["kind"]
     seen = author.get("seen") if isinstance(author, dict) else None
     good = isinstance(seen, dict) and is_whole(seen.get("size")) and is_hash(seen.get("root")) and is_hash(author.get("author_key"))
     signature = decode_signature(author.get("signature")) if good else None
     if signature is None:
-        yield Fault("wrong_author", "its author is not {author_key, seen: {size, root}, signature}")
-        return
+        raise NotHeld("wrong_author", "its author is not {author_key, seen: {size, root}, signature}")
     if not isinstance(data.get("agent_id"), str):
-        yield Fault("wrong_author", "the entry names no agent")
-        return
-    content = {name: opened[name] if name in opened else data.get(name) for name in AUTHORED[entry["kind"]][1]}
-    statement = {"agent_id": data["agent_id"], "kind": entry["kind"], "content": content, "seen": {"size": seen["size"], "root": seen["root"]}}
-    try:
-        text = canonical_json(statement)
-    except NotCanonical as error:
-        yield Fault("wrong_author", str(error))
-        return
-    key = bytes.fromhex(author["author_key"])
-    if is_weak_key(key):
-        yield Fault("wrong_author", f"anyone can sign for the key {author['author_key']}")
-    elif not is_signed_by(key, text, signature):
-        yield Fault("wrong_author", f"the signature is not that of {author['author_key']} over what the entry says")
+        raise NotHeld("wrong_author", "the entry names no agent")
+    content = {name: opened[name] if name in opened else data.get(name) for name in AUTHORED[kind][1]}
+    statement = {"agent_id": data["agent_id"], "kind": kind, "content": content, "seen": {"size": seen["size"], "root": seen["root"]}}
+    text = canonical_or("wrong_author", canonical_json, statement)
+    key = author["author_key"]
+    if is_weak_key(bytes.fromhex(key)):
+        raise NotHeld("wrong_author", f"anyone can sign for the key {key}")
+    if not is_signed_by(bytes.fromhex(key), text, signature):
+        raise NotHeld("wrong_author", f"the signature is not that of {key} over what the entry says")
 
 
-# The kind of entry that makes a record, by the prefix of its id.
+# By the prefix of a record's id: the kind of entry that makes such a record.
 MADE_BY = {
-    "agt": "registration",
-    "pst": "post",
-    "clm": "claim",
-    "vrd": "verdict",
-    "ann": "announcement",
-    "ofr": "offer",
-    "mkt": "order",
-    "wrk": "pass_credit",
-    "inv": "pass_credit",
-    "pay": "payment",
-    "out": "payout",
-    "opr": "operator_act",
-    "rcn": "reconcile",
+    **{"agt": "registration", "pst": "post", "clm": "claim", "vrd": "verdict", "ann": "announcement", "ofr": "offer", "mkt": "order"},
+    **{"wrk": "pass_credit", "inv": "pass_credit", "pay": "payment", "out": "payout", "opr": "operator_act", "rcn": "reconcile"},
 }
 
-# Which member of an entry's data has the id of the record that the entry is of: the first of these that is there. The ids
-# of other records may stand beside it: a credit for a claim names the agent too, and is the claim's.
-ID_MEMBERS = {
-    ("agt", "registration"): ("agent_id",),
-    ("agt", "token_rotation"): ("agent_id",),
-    ("agt", "dm_key_change"): ("agent_id",),
-    ("agt", "author_key_change"): ("agent_id",),
-    ("agt", "witness_key"): ("agent_id",),
-    ("agt", "pass_credit"): ("claim_id", "payment_id", "invoice_id", "order_id", "agent_id"),
-    ("agt", "ban"): ("agent_id",),
-    ("agt", "unban"): ("agent_id",),
-    ("agt", "hide"): ("agent_id",),
-    ("agt", "unhide"): ("agent_id",),
-    ("pst", "post"): ("post_id",),
-    ("pst", "hide"): ("post_id",),
-    ("pst", "unhide"): ("post_id",),
-    ("clm", "claim"): ("claim_id",),
-    ("clm", "proposal_accepted"): ("claim_id",),
-    ("clm", "pass_credit"): ("claim_id",),
-    ("clm", "hide"): ("claim_id",),
-    ("clm", "unhide"): ("claim_id",),
-    ("vrd", "verdict"): ("verdict_id",),
-    ("ann", "announcement"): ("announcement_id",),
-    ("ofr", "offer"): ("offer_id",),
-    ("ofr", "offer_closed"): ("offer_id",),
-    ("ofr", "hide"): ("offer_id",),
-    ("ofr", "unhide"): ("offer_id",),
-    ("mkt", "order"): ("order_id",),
-    ("mkt", "fee"): ("order_id",),
-    ("mkt", "payment"): ("order_id",),
-    ("mkt", "dispute"): ("order_id",),
-    ("mkt", "dispute_outcome"): ("order_id",),
-    ("wrk", "pass_credit"): ("order_id",),
-    ("inv", "pass_credit"): ("payment_id", "invoice_id"),
-    ("pay", "payment"): ("step", "payment_id"),  # one with a step is of an order, and a step is no id
-    ("pay", "pass_credit"): ("payment_id",),
-    ("out", "payout"): ("payout_id",),
-    ("opr", "operator_act"): ("act_id",),
-    ("rcn", "reconcile"): ("reconciliation_id",),
-    ("seal", "solvency"): ("seal",),
-    ("seal", "seal_adoption"): ("seal",),
-}
+# By the prefix, the members of an entry's data of which the first that is there has the record's id, and the kinds that have
+# it so. The ids of other records may stand beside it: a credit for a claim names the agent too, and is the claim's.
+_RECORD_ROWS = (
+    ("agt", "agent_id", "registration token_rotation dm_key_change author_key_change witness_key ban unban hide unhide"),
+    ("agt", "claim_id payment_id invoice_id order_id agent_id", "pass_credit"),
+    ("pst", "post_id", "post hide unhide"),
+    ("clm", "claim_id", "claim proposal_accepted pass_credit hide unhide"),
+    ("vrd", "verdict_id", "verdict"),
+    ("ann", "announcement_id", "announcement"),
+    ("ofr", "offer_id", "offer offer_closed hide unhide"),
+    ("mkt", "order_id", "order fee payment dispute dispute_outcome"),
+    ("wrk", "order_id", "pass_credit"),
+    ("inv", "payment_id invoice_id", "pass_credit"),
+    ("pay", "step payment_id", "payment"),  # one with a step is of an order, and a step is no id
+    ("pay", "payment_id", "pass_credit"),
+    ("out", "payout_id", "payout"),
+    ("opr", "act_id", "operator_act"),
+    ("rcn", "reconciliation_id", "reconcile"),
+    ("seal", "seal", "solvency seal_adoption"),
+)
+ID_MEMBERS = {(prefix, kind): members.split() for prefix, members, kinds in _RECORD_ROWS for kind in kinds.split()}
+KNOWN_KINDS = frozenset(kind for _, kind in ID_MEMBERS)
 
 
 def prefix_of(record):
     return record.partition("_")[0]
-
-
-KNOWN_KINDS = frozenset(kind for _, kind in ID_MEMBERS)
 
 
 def is_of_record(entry, record):
@@ -2559,85 +2218,14 @@ def names(value, record):
     unread = [value]
     while unread:
         part = unread.pop()
-        if isinstance(part, dict):
-            unread.extend(part.values())
-        elif isinstance(part, list):
-            unread.extend(part)
+        if isinstance(part, (dict, list)):
+            unread.extend(part.values() if isinstance(part, dict) else part)
         elif isinstance(part, str) and part == record:
             return True
     return False
 
 
-# --- vectors ---------------------------------------------------------------------------------------------------------
-
-
-def check_vector(vector):
-    """Runs one vector: (findings, words of what does not bind). Its `reason` is ignored; without `now` no seal is of the future."""
-    if not isinstance(vector, dict):
-        raise CannotCheck("usage", "a vector is not an object")
-    kind = vector.get("kind")
-    now = vector.get("now", float("inf"))
-    question = Question(vector.get("pubkeys", []), vector.get("remembered"), lambda: now)
-    if kind == "seal":
-        if not isinstance(vector.get("seals"), list) or not isinstance(vector.get("entries"), list):
-            raise CannotCheck("usage", "a vector of seals has seals and entries")
-        audit = audit_chain(ListSource(lambda: vector["seals"], lambda: vector["entries"]), question)
-        return audit.findings, [word for word, _ in audit.not_binding()]
-    if kind == "receipt":
-        audit = ReceiptAudit(vector.get("receipt"), question).run()
-        return audit.findings, [word for word, _ in audit.not_binding()]
-    checks = {"canonical-json": _canonical_vector, "leaf": _leaf_vector, "tree": _tree_vector, "proof": _proof_vector}
-    if kind not in checks:
-        raise CannotCheck("usage", f"there is no kind of vector called {shown(kind)}")
-    findings = Findings()
-    findings.note(kind, checks[kind](vector))
-    return findings, []
-
-
-def _canonical_vector(vector):
-    """Yields where canonical JSON differs from the vector."""
-    for case in vector["cases"]:
-        try:
-            own = canonical_json(read_json(case["json"]))
-        except NotCanonical as error:
-            yield Fault("no_canonical_form", str(error))
-            return
-        except TooDeep as error:
-            yield Fault("no_canonical_form", str(error))
-            return
-        except ValueError as error:
-            yield Fault("malformed_json", str(error))
-            return
-        expected_hash = case.get("sha256", hashlib.sha256(own).hexdigest())
-        if own != case["canonical"].encode("utf-8", "surrogatepass") or hashlib.sha256(own).hexdigest() != expected_hash:
-            yield Fault("wrong_canonical_form", f"it is {own.decode('utf-8')}, not {case['canonical']!r}")
-            return
-
-
-def _leaf_vector(vector):
-    """Yields where the hash of an entry differs from the vector."""
-    malformed = list(entry_faults(vector["entry"]))
-    yield from malformed or leaf_faults(vector["entry"], vector["leaf"])
-
-
-def _tree_vector(vector):
-    """Yields where the roots of a tree differ from the vector."""
-    tree = Tree()
-    for leaf in vector["leaves"]:
-        tree.append(bytes.fromhex(leaf))
-        root = vector["roots"].get(str(tree.count))
-        if root is not None and root != tree.root().hex():
-            yield Fault("wrong_root", f"{tree.count} leaves have the root {tree.root().hex()}, not {root}")
-            return
-
-
-def _proof_vector(vector):
-    """Yields what is wrong with a proof of inclusion."""
-    wrong_leaf = list(leaf_faults(vector["entry"], vector["leaf"])) if "entry" in vector else []
-    yield from wrong_leaf or inclusion_faults(vector["leaf"], vector["path"], vector["root"], vector["index"], vector["count"])
-
-
-# --- evidence: two seals of one number that a key has signed -----------------------------------------------------------
+# --- evidence: two signed histories ----------------------------------------------------------------------------------
 
 
 def write_evidence(folder, found):
@@ -2656,93 +2244,35 @@ def write_evidence(folder, found):
             raise CannotCheck("usage", f"the evidence cannot be written: {error}") from None
 
 
-@dataclass
-class EvidenceAudit:
-    """The check that two seals prove a fork; no finding means that they do."""
-
-    sides: list
-    keyring: Keyring
-    findings: Findings = field(default_factory=Findings)
-    seq: int = None
-    payload_hashes: list = field(default_factory=list)
-
-    def run(self):
-        for number, side in enumerate(self.sides, 1):
-            self.findings.note(f"side {number}", self._side_faults(side))
-        same_payload = len(set(self.payload_hashes)) == 1
-        if len(self.payload_hashes) == 2 and (same_payload or self.sides[0]["seq"] != self.sides[1]["seq"]):
-            self.findings.note("evidence", [Fault("no_contradiction", "it is not two different seals of one number")])
-        return self
-
-    def _side_faults(self, side):
-        """Yields what is wrong with one of the seals."""
-        if isinstance(side, dict):
-            side = {**side, "signed": True, "algo": "ed25519", "signed_at": side.get("at")}
-        malformed = list(seal_form_faults(side))
-        yield from malformed
-        if malformed:
-            return
-        self.payload_hashes.append(payload_hash_of(side))
-        self.seq = side["seq"] if self.seq is None else self.seq
-        yield from self.keyring.faults(side["pubkey"])
-        yield from signature_faults(side, payload_of(side))
-
-    def report(self, target):
-        return {
-            "kind": "evidence",
-            "target": target,
-            "seq": self.seq,
-            "payload_hashes": self.payload_hashes,
-            "pubkeys": self.keyring.seen,
-            "key_trust": self.keyring.trust,
-        }
+def audit_seal_fork(sides, keyring, findings):
+    """Checks that two seals prove a fork: no finding means that they do. Returns what the result says."""
+    read = []
+    for number, side in enumerate(sides, 1):
+        seal = {**side, "signed": True, "algo": "ed25519", "signed_at": side.get("at")} if isinstance(side, dict) else side
+        if findings.run(f"side {number}", check_seal_form, seal)[0]:
+            read.append(seal)
+            check_signature(seal, keyring, findings, f"side {number}")
+    hashes = [payload_hash_of(seal) for seal in read]
+    if len(read) == 2 and (hashes[0] == hashes[1] or read[0]["seq"] != read[1]["seq"]):
+        findings.add("no_contradiction", "evidence", "it is not two different seals of one number")
+    return {"seq": read[0]["seq"] if read else None, "payload_hashes": hashes}
 
 
-@dataclass
-class LogEvidenceAudit:
-    """The check that two signed checkpoints prove a fork of the log; no finding means that they do."""
+def audit_log_fork(evidence, keyring, findings):
+    """The same of two signed checkpoints."""
+    key, sides = evidence.get("pubkey"), []
 
-    evidence: dict
-    keyring: Keyring
-    findings: Findings = field(default_factory=Findings)
-    sides: list = field(default_factory=list)
-
-    def run(self):
-        for number, note in enumerate(self.evidence["notes"], 1):
-            self.findings.note(f"note {number}", self._note_faults(note))
-        if len(self.sides) == 2 and not (self._same_log() and contradict(*self.sides, self.evidence.get("consistency"))):
-            message = "it is not two checkpoints of one log that contradict each other"
-            self.findings.note("evidence", [Fault("no_contradiction", message)])
-        return self
-
-    def _same_log(self):
-        """Whether the two checkpoints have one origin."""
-        return self.sides[0]["origin"] == self.sides[1]["origin"]
-
-    def _note_faults(self, note):
-        """Yields what is wrong with one of the checkpoints."""
-        key = self.evidence.get("pubkey")
-        side, faults = held(lambda: read_checkpoint(note, "wrong_checkpoint"))
-        yield from faults
-        if faults:
-            return
+    def read(note):
         if not is_hash(key):
-            yield Fault("wrong_checkpoint", "it names no key")
-            return
-        faults = list(self.keyring.faults(key)) or held(lambda: note_signer(side, [key], "wrong_checkpoint"))[1]
-        yield from faults
-        if not faults:
-            self.sides.append(side)
+            raise NotHeld("wrong_checkpoint", "it names no key")
+        keyring.check(key)
+        sides.append(verify_checkpoint(note, [key]))
 
-    def report(self, target):
-        return {
-            "kind": "evidence",
-            "target": target,
-            "sizes": [side["size"] for side in self.sides],
-            "roots": [side["root"] for side in self.sides],
-            "pubkeys": self.keyring.seen,
-            "key_trust": self.keyring.trust,
-        }
+    for number, note in enumerate(evidence["notes"], 1):
+        findings.run(f"note {number}", read, note)
+    if len(sides) == 2 and not (sides[0]["origin"] == sides[1]["origin"] and contradict(*sides, evidence.get("consistency"))):
+        findings.add("no_contradiction", "evidence", "it is not two checkpoints of one log that contradict each other")
+    return {"sizes": [side["size"] for side in sides], "roots": [side["root"] for side in sides]}
 
 
 # --- the state file: {BASE_URL: what is remembered of that service} ----------------------------------------------------
@@ -2769,50 +2299,37 @@ def _is_memory(memory):
         isinstance(memory, dict)
         and is_whole(memory.get("seq"))
         and is_hash(memory.get("payload_hash"))
-        and is_hash(memory.get("history"))
         and isinstance(memory.get("pubkeys"), list)
         and all(is_hash(key) for key in memory["pubkeys"])
     )
-    if not good or "seals" not in memory:
-        return good  # an older version kept no more
-    try:
-        raw = base64.b64decode(memory["seals"], validate=True)
-    except (binascii.Error, TypeError, ValueError):
-        return False
+    if not good or "log" not in memory:
+        return good  # versions of long ago kept no more
+    log, keys, head = memory["log"], memory.get("keys"), memory.get("head")
     return (
-        ("log" not in memory or _is_log_memory(memory))  # an older version kept none
-        and ("checkpoint" not in memory or _is_checkpoint(memory["checkpoint"]))
-        and isinstance(memory.get("heard", []), list)
-        and all(map(_is_checkpoint, memory.get("heard", [])))
-        and len(raw) == memory["seq"] * RECORD_BYTES
-        and isinstance(memory.get("head"), dict)
-        and memory["head"].get("signed") is True
-        and stated_sums(memory.get("owed")) is not None
-        and isinstance(memory.get("chained"), bool)
-        and is_whole(memory.get("unreadable"))
-        and isinstance(memory.get("adoptions"), list)
-    )
-
-
-def _is_checkpoint(note):
-    return not held(lambda: read_checkpoint(note, ""))[1]
-
-
-def _is_log_memory(memory):
-    """Whether what is remembered of the log has its form. An older version kept none."""
-    log, keys = memory["log"], memory.get("keys")
-    return (
-        isinstance(memory.get("logged"), bool)
-        and isinstance(log, dict)
+        isinstance(log, dict)
         and is_whole(log.get("size"))
         and isinstance(log.get("frontier"), list)
         and len(log["frontier"]) == bin(log["size"]).count("1")
-        and all(is_hash(root) for root in log["frontier"])
+        and all(map(is_hash, log["frontier"]))
         and "keys" in memory
         and (keys is None or (isinstance(keys, dict) and is_whole(keys.get("count")) and is_hash(keys.get("root"))))
         and is_whole(memory.get("key_form", 1))
         and memory.get("key_form", 1) in (1, 2)
+        and isinstance(head, dict)
+        and head.get("signed") is True
+        and stated_sums(memory.get("owed")) is not None
+        and isinstance(memory.get("chained"), bool)
+        and isinstance(memory.get("logged"), bool)
+        and is_whole(memory.get("unreadable"))
+        and is_whole(memory.get("unsigned", 0))  # an older version did not count them
+        and isinstance(memory.get("adoptions"), list)
+        and isinstance(memory.get("heard", []), list)
+        and all(map(_is_checkpoint, [*memory.get("heard", []), *([memory["checkpoint"]] if "checkpoint" in memory else [])]))
     )
+
+
+def _is_checkpoint(note):
+    return Findings().run("", read_checkpoint, note)[0]
 
 
 def change_state(path, change):
@@ -2885,23 +2402,81 @@ def _remove(path):
         pass
 
 
-def remember(state, base, audit):
-    """Puts what a check found into the state, unless another saw more meanwhile. Two histories are a finding instead."""
-    memory, other = audit.memory(), state.get(base)
-    before = audit.kept["history"] if audit.kept else None
-    if other and other["history"] != before:
-        less, more = (memory, other) if other["seq"] > memory["seq"] else (other, memory)
-        records, known = Records.of(more), Records.of(less)
-        if records and records.history(less["seq"]) != less["history"]:
-            message = "another check, which ended meanwhile, saw another history"
-            audit.findings.note(f"seal {less['seq']}", [Fault("history_rewritten", message)])
-            for seq in range(1, less["seq"] + 1 if known else 1):
-                if payload_of(known.seal(seq)) != payload_of(records.seal(seq)):
-                    audit.findings.keep_fork(known.signed_seal(seq), records.signed_seal(seq), audit.keyring)
-            return
-        if more is other and records and memory["seq"] < other["seq"]:
-            return
-    state[base] = memory
+class ServiceMemory:
+    """What is remembered of one service while it is checked."""
+
+    def __init__(self, path, base, known):
+        self._path, self._base, self._known = path, base, known
+
+    def keep(self, audit):
+        """Remembers what an audit without findings has verified; never less than was known.
+
+        Returns whether another check has put something else there meanwhile; then nothing is changed."""
+        known = self._known
+        if audit.checked is None or audit.checked[0]["seq"] < (known["seq"] if known else 0):
+            return False
+        memory, overtaken = audit.memory(), []
+
+        def put(state):
+            current = state.get(self._base)
+            if current and current["payload_hash"] not in (memory["payload_hash"], known["payload_hash"] if known else None):
+                overtaken.append(current)
+            else:
+                state[self._base] = self._known = memory
+
+        change_state(self._path, put)
+        return bool(overtaken)
+
+
+MOST_HEARD = 16
+
+
+def remember_heard(state, base, checkpoint):
+    """Remembers another reader's checkpoint beyond what was seen, to be compared as soon as the log is that long."""
+    memory = state.get(base)
+    if memory and "log" in memory and checkpoint["note"] not in memory.get("heard", []):
+        memory["heard"] = [*memory.get("heard", []), checkpoint["note"]][-MOST_HEARD:]
+
+
+def remember_checkpoint(state, base, checkpoint):
+    """Remembers a checkpoint that was verified by proofs, if it is newer than what was seen."""
+    seen = seen_log(state.get(base))
+    if seen and checkpoint["size"] > seen["size"]:
+        state[base]["checkpoint"] = checkpoint["note"]
+
+
+def find_service(arguments, keys):
+    """What is remembered of the service that a file is from: of the named one, else the only one, else that whose key signed it."""
+    state = read_state(arguments.state)
+    if arguments.service is not None:
+        return state.get(arguments.service)
+    if len(state) == 1:
+        return next(iter(state.values()))
+    return next((memory for memory in state.values() if any(key in memory["pubkeys"] for key in keys)), None)
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def from_file(read):
+    """Runs something that reads a file. Raises CannotCheck if the file cannot be read."""
+    try:
+        return read()
+    except OSError as error:
+        raise CannotCheck("usage", str(error)) from None
+
+
+def read_bytes(path):
+    """The bytes of a file, up to a size. Raises CannotCheck."""
+
+    def read():
+        with open(path, "rb") as file:
+            return file.read(LARGEST_FILE + 1)
+
+    content = from_file(read)
+    if len(content) > LARGEST_FILE:
+        raise CannotCheck("usage", f"{path} has more than {LARGEST_FILE} bytes")
+    return content
 
 
 def parse_file(path, content):
@@ -2912,12 +2487,19 @@ def parse_file(path, content):
         raise CannotCheck("usage", f"{path} is not JSON: {str(error)[:200]}") from None
 
 
+def read_json_file(path):
+    return parse_file(path, read_bytes(path))
+
+
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
 class Arguments(argparse.ArgumentParser):
     def error(self, message):
         raise CannotCheck("usage", f"{message}\n{self.format_help()}")
+
+
+EXIT_TEXT = "exit status 0: it holds, under a known key; 1: something does not hold; 2: it could not be checked; 3: nothing binding"
 
 
 def read_arguments(argv):
@@ -2927,12 +2509,11 @@ def read_arguments(argv):
     add("target", nargs="?", metavar="BASE_URL|DUMP.json|RECEIPT.json")
     add("--pubkey", action="append", default=[], metavar="HEX", help="accept this key and no other; again for each further key")
     add("--policy", metavar="FILE", help="whose cosignatures a checkpoint must have (C2SP tlog-policy); its logs' keys are pinned")
-    add("--state", default=".seal-verify.json", metavar="FILE", help="where keys and seals that were seen are remembered")
+    add("--state", default=".seal-verify.json", metavar="FILE", help="where keys and logs that were seen are remembered")
     add("--service", type=_service, metavar="URL", help="the remembered service that a receipt is of, if there are several")
     add("--consistency", metavar="FILE", help="the answer of GET /ledger/consistency, between the log seen and the receipt's")
     add("--full", action="store_true", help="read the whole ledger again, not only what is new")
     add("--save", metavar="FILE", help="write what was read from BASE_URL as a dump; reads everything")
-    add("--expect", action="append", default=[], type=_expected, metavar="SEQ:HISTORY", help="compare with what another reader saw")
     add("--max-age", type=_whole, metavar="SECONDS", help="how old the newest cosignature that counts may be, or without any the newest signed seal (1800 for a service)")
     add("--max-seals", type=_whole, default=1_000_000, metavar="N", help="give up if there are more to check at once")
     add("--max-entries", type=_whole, default=100_000_000, metavar="N", help="the same of entries")
@@ -2940,38 +2521,29 @@ def read_arguments(argv):
     add("--deadline", type=_whole, default=3_600, metavar="SECONDS", help="for all answers of a service together; the next check goes on from there")
     add("--evidence", metavar="FILE", help="check a proof that one key signed two histories")
     add("--note", metavar="FILE", help="compare a signed checkpoint that another reader was shown with what is remembered")
-    add("--vector", action="append", metavar="FILE", help="check a test vector, or a list of them")
     add("--json", action="store_true", help="print one JSON object instead of lines")
+    for gone in ("--expect", "--vector"):
+        add(gone, action="append", help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
-    if sum(part is not None for part in (arguments.target, arguments.vector, arguments.evidence, arguments.note)) != 1:
+    if arguments.vector is not None:
+        raise CannotCheck("usage", "--vector has gone: the tests of the project run its test vectors")
+    if sum(part is not None for part in (arguments.target, arguments.evidence, arguments.note)) != 1:
         parser.error("one thing to check is needed")
     for key in arguments.pubkey:
         if not is_hash(key):
             parser.error(f"--pubkey takes 64 lower-case hex characters, not {shown(key)}")
     if arguments.policy is not None:
-        path = arguments.policy
-        try:
-            arguments.policy = Policy(from_file(lambda: read_bytes(path)).decode("utf-8"))
-        except UnicodeDecodeError:
-            raise CannotCheck("usage", f"{path} is not text in UTF-8") from None
+        arguments.policy = read_policy(arguments.policy)
         arguments.pubkey += [key for _, key in arguments.policy.logs if key is not None]
+    if arguments.consistency is not None:
+        arguments.consistency = consistency_in(read_json_file(arguments.consistency))
     return arguments
-
-
-EXIT_TEXT = "exit status 0: it holds, under a known key; 1: something does not hold; 2: it could not be checked; 3: nothing binding"
 
 
 def _whole(text):
     if not re.match(r"[0-9]{1,15}\Z", text):
         raise argparse.ArgumentTypeError(f"it takes a whole number, not {shown(text)}")
     return int(text)
-
-
-def _expected(text):
-    match = re.match(r"([1-9][0-9]{0,14}):([0-9a-f]{64})\Z", text)
-    if not match:
-        raise argparse.ArgumentTypeError(f"it takes SEQ:HISTORY as a head is printed, not {shown(text)}")
-    return int(match.group(1)), match.group(2)
 
 
 _BASE_URL = re.compile(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?((?:/[A-Za-z0-9._~-]+)*)/*\Z")
@@ -2990,29 +2562,48 @@ def _service(target):
     return f"{scheme}://{host}{route[:-7] if route.endswith('/api/v1') else route}"
 
 
+def chain_question(arguments, remembered, **more):
+    """The question that the arguments ask about a chain."""
+    limits = {"most_seals": arguments.max_seals, "most_entries": arguments.max_entries}
+    return Question(arguments.pubkey, remembered, lambda: int(time.time()), progress=Progress(), **limits, **more)
+
+
 def check_service(arguments):
     """Checks the chain of a service, and remembers what was found. Returns the result."""
     base = _service(arguments.target)
-    remembered = read_state(arguments.state).get(base)
-    recorder = from_file(lambda: Recorder(arguments.save)) if arguments.save else None
-    question = chain_question(arguments)
-    question.remembered, question.full = remembered, arguments.full or recorder is not None
-    question.keep = lambda audit: keep_progress(arguments.state, base, audit)
     patience = Patience(arguments.timeout, arguments.deadline)
+    if arguments.max_age is None:
+        arguments.max_age = DEFAULT_MAX_AGE
+    # Whatever another check has seen meanwhile is compared too: this one goes on from there.
+    for _ in range(MOST_TURNS):
+        remembered = read_state(arguments.state).get(base)
+        memory = ServiceMemory(arguments.state, base, remembered)
+        audit = audit_service(base, remembered, memory, arguments, patience)
+        judge_clock(audit.findings, patience.ahead)
+        checkpoint = None
+        if not audit.findings.kept and audit.checked and audit.checked[1]["logged"]:
+            checkpoint = check_checkpoint(base, audit, patience, arguments.policy)
+        overtaken = not audit.findings.kept and memory.keep(audit)
+        if not overtaken:
+            break
+    doubts = list(audit.not_binding())
+    if overtaken:
+        doubts.append(("not_compared", "other checks of this service went on meanwhile, and could not be compared with this one"))
+    seen = remembered["seq"] if remembered else None
+    report = {**audit.report(base), "checkpoint": checkpoint, "remembered_seq": seen, "state": arguments.state}
+    return conclude(report, audit, doubts, arguments, base, audit.support())
+
+
+def audit_service(base, remembered, memory, arguments, patience):
+    """Reads a service as far as is asked for, and remembers now and then how far it has come."""
+    recorder = Recorder(arguments.save) if arguments.save else None
+    question = chain_question(arguments, remembered, full=arguments.full or recorder is not None)
+    question.keep = lambda audit: None if audit.findings.kept else memory.keep(audit)
     try:
-        audit = audit_chain(Service(base, patience, recorder), question)
+        return audit_chain(Service(base, patience, recorder), question)
     finally:
         if recorder:
             recorder.close()
-    judge_clock(audit.findings, patience.ahead)
-    checkpoint = check_checkpoint(base, audit, patience, arguments.policy) if not audit.findings.kept and audit.head and audit.at_head["logged"] else None
-    if not audit.findings.kept and audit.head:
-        change_state(arguments.state, lambda state: remember(state, base, audit))
-    seen = remembered["seq"] if remembered else None
-    report = {**audit.report(base), "checkpoint": checkpoint, "remembered_seq": seen, "state": arguments.state}
-    if arguments.max_age is None:
-        arguments.max_age = DEFAULT_MAX_AGE
-    return conclude(report, audit.findings, audit.not_binding(), arguments, base, chain_support(audit), audit.keyring)
 
 
 def judge_clock(findings, ahead):
@@ -3022,52 +2613,24 @@ def judge_clock(findings, ahead):
     future = findings.future
     if future is None or ahead is None:
         return
-    if future.at > future.now + ahead + CLOCK_SKEW_SECONDS:
-        future.service_now = future.now + ahead
+    if future["at"] > future["now"] + ahead + CLOCK_SKEW_SECONDS:
+        future["service_now"] = future["now"] + ahead
     elif len(findings.kept) == 1:
         behind = f"{ahead} s" if ahead < 120 else f"{ahead // 60} min"
         raise CannotCheck(
             "wrong_clock",
-            f"the newest seal is dated {future.at} by the service and this machine's clock says {future.now}; "
+            f"the newest seal is dated {future['at']} by the service and this machine's clock says {future['now']}; "
             f"this machine's clock is {behind} behind, or the service's Date and its seals are wrong together",
         )
 
 
-def keep_progress(path, base, audit):
-    """Remembers what a check of a whole service has verified so far, if that is more than was remembered."""
-    known = audit.kept["seq"] if audit.kept else 0
-    if not audit.findings.kept and audit.checked and audit.checked[0]["seq"] > known:
-        change_state(path, lambda state: remember(state, base, audit))
-        audit.kept = audit.memory()
-
-
-def chain_support(audit):
-    """What a chain's verdict rests on besides the key: its checkpoint, and what was seen before, if it reaches that."""
-    memory = audit.remembered
-    seen = memory and "head" in memory and memory["seq"] <= audit.last_seq
-    return Support(
-        audit.given,
-        covered=audit.given[0]["size"] if audit.given else 0,
-        up_to=audit.head_seal["to_id"] if audit.head else 0,
-        made_at=audit.head_seal["at"] if audit.head else None,
-        seen_size=memory["head"]["to_id"] if seen else None,
-    )
-
-
-MOST_WITNESSES_ASKED = 30
-
-
-def witness_query(policy):
-    """The query that asks for the cosignatures of a policy's own witnesses, whom others must not crowd out."""
-    vkeys = list(policy.vkeys)[:MOST_WITNESSES_ASKED] if policy else []
-    return "?" + "&".join(f"witness={urllib.parse.quote(vkey, safe='')}" for vkey in vkeys) if vkeys else ""
-
-
 def check_checkpoint(base, audit, patience, policy):
     """Checks that a known key signed the newest checkpoint, and that it agrees with the log. Returns it for the report, or None."""
-    url, query = f"{base}/api/v1/checkpoint", witness_query(policy)
+    url = f"{base}/api/v1/checkpoint"
+    vkeys = policy.vkeys[:MOST_WITNESSES_ASKED] if policy else []
+    query = "&".join(f"witness={urllib.parse.quote(vkey, safe='')}" for vkey in vkeys)
     # A service of an older version knows no such question, and one that is older still no checkpoint.
-    body = ask_again(url + query, patience, lambda asked: fetch(asked, patience, absent=(400, 404))) if query else None
+    body = ask_again(f"{url}?{query}", patience, lambda asked: fetch(asked, patience, absent=(400, 404))) if query else None
     if body is None:
         body = ask_again(url, patience, lambda asked: fetch(asked, patience, absent=(404,)))
     if body is None:
@@ -3075,215 +2638,144 @@ def check_checkpoint(base, audit, patience, policy):
 
     def read():
         try:
-            note = body.decode("utf-8")
+            return verify_checkpoint(body.decode("utf-8"), audit.keyring.accepted)
         except UnicodeDecodeError:
-            raise NotHeld("wrong_checkpoint", "it is no signed note") from None
-        checkpoint = read_checkpoint(note, "wrong_checkpoint")
-        note_signer(checkpoint, audit.keyring.accepted, "wrong_checkpoint")
-        return checkpoint
+            raise NotHeld("wrong_checkpoint", "it is no text in UTF-8") from None
 
-    given, faults = held(read)
-    if not audit.findings.note("checkpoint", faults):
+    def proof_to(one, other):
+        older, newer = sorted((one["size"], other["size"]))
+        if older == newer:
+            return None
+        return consistency_in(fetch_json(f"{base}/api/v1/ledger/consistency?from={older}&to={newer}", patience))
+
+    findings = audit.findings
+    held, given = findings.run("checkpoint", read)
+    if not held:
         return None
-    own = log_head_of(Tree(log_node_of, audit.at_head["log"]["size"], list(map(bytes.fromhex, audit.at_head["log"]["frontier"]))))
-    older, newer = in_order(own, given)
-    proof = None
-    if older["size"] != newer["size"]:
-        proof = consistency_in(fetch_json(f"{base}/api/v1/ledger/consistency?from={older['size']}&to={newer['size']}", patience))
-    agreed = audit.findings.note("checkpoint", held(lambda: connect_logs(own, given, proof))[1])
-    if agreed and (audit.checkpoint is None or given["size"] >= read_checkpoint(audit.checkpoint, "")["size"]):
+    own = log_of(audit.checked[1]).head()
+    agreed, _ = findings.run("checkpoint", connect_logs, own, given, proof_to(own, given))
+    if agreed and (audit.checkpoint is None or given["size"] >= read_checkpoint(audit.checkpoint)["size"]):
         audit.checkpoint = given["note"]
     audit.given = [given]
-    compare_heard(base, audit, given, patience)
+    # What other readers were shown is compared as soon as the log is long enough.
+    heard, audit.heard = audit.heard, []
+    for note in heard:
+        other = read_checkpoint(note)
+        if other["size"] > given["size"]:
+            audit.heard.append(note)
+            continue
+        proof = proof_to(other, given)
+        if not findings.run("note", connect_logs, given, other, proof)[0]:
+            findings.fork = findings.fork or log_fork_of(given, other, proof, audit.keyring)
     return {name: given[name] for name in ("origin", "size", "root")}
 
 
-def compare_heard(base, audit, own, patience):
-    """Compares the remembered checkpoints of other readers with the log, now that it is long enough."""
-    audit.heard = []
-    for note in audit.remembered.get("heard", []) if audit.remembered else []:
-        given = read_checkpoint(note, "wrong_checkpoint")
-        if given["size"] > own["size"]:
-            audit.heard.append(note)
-            continue
-        proof = None
-        if given["size"] != own["size"]:
-            url = f"{base}/api/v1/ledger/consistency?from={given['size']}&to={own['size']}"
-            proof = consistency_in(fetch_json(url, patience))
-        if not audit.findings.note("note", held(lambda: connect_logs(own, given, proof))[1]):
-            audit.findings.log_fork = audit.findings.log_fork or log_fork_of(own, given, proof, audit.keyring)
+@dataclass
+class Judged:
+    """What a check found, and by which keys."""
 
-
-MOST_HEARD = 16
+    keyring: Keyring
+    findings: Findings = field(default_factory=Findings)
 
 
 def check_note(arguments):
     """Compares a checkpoint that another reader was shown with what is remembered of the service."""
-    path, proof_file = arguments.note, arguments.consistency
-    raw = from_file(lambda: read_bytes(path))
-    memory = find_service(read_state(arguments.state), [], arguments.service)
-    findings, keyring = Findings(), Keyring(arguments.pubkey, memory["pubkeys"] if memory else [])
-    seen, connected = seen_log(memory), None
-
-    def read():
-        checkpoint = read_checkpoint(raw.decode("utf-8", "replace"), "wrong_checkpoint")
-        note_signer(checkpoint, keyring.accepted, "wrong_checkpoint")
-        return checkpoint
-
-    given, faults = held(read)
-    findings.note("note", faults)
+    raw, memory = read_bytes(arguments.note), find_service(arguments, [])
+    judged = Judged(Keyring(arguments.pubkey, memory["pubkeys"] if memory else []))
+    findings, keyring, seen, connected = judged.findings, judged.keyring, seen_log(memory), None
+    try:
+        note = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise CannotCheck("usage", f"{arguments.note} is not text in UTF-8") from None
+    _, given = findings.run("note", verify_checkpoint, note, keyring.accepted)
     if given and seen:
-        proof = consistency_in(parse_file(proof_file, from_file(lambda: read_bytes(proof_file)))) if proof_file else None
-        connected, faults = held(lambda: connect_logs(seen, given, proof))
-        if not findings.note("note", faults):
-            findings.log_fork = log_fork_of(seen, given, proof, keyring)
-    open_ = seen is None or connected == "not_checked"
-    reasons = [("not_compared", "nothing that was seen of this log could be compared with it")] if open_ else []
-    if connected in ("not_checked", "consistent"):
-        keep = remember_checkpoint if connected == "consistent" else hear_note
+        held, connected = findings.run("note", connect_logs, seen, given, arguments.consistency)
+        if not held:
+            findings.fork = log_fork_of(seen, given, arguments.consistency, keyring)
+    compared = connected in ("same", "consistent")
+    reasons = []
+    if seen is None or connected == "not_checked":
+        reasons.append(("not_compared", "nothing that was seen of this log could be compared with it"))
+    if arguments.service and connected in ("not_checked", "consistent"):
+        keep = remember_checkpoint if compared else remember_heard
         change_state(arguments.state, lambda state: keep(state, arguments.service, given))
     log = given and {"origin": given["origin"], "size": given["size"], "root": given["root"], "connected": connected}
-    report = {"kind": "note", "target": path, "log": log, "pubkeys": keyring.accepted, "key_trust": keyring.trust}
-    support = Support([given] if given else [], seen_size=seen["size"] if connected in ("same", "consistent") else None)
-    return conclude(report, findings, reasons, arguments, arguments.service, support, keyring)
-
-
-def hear_note(state, base, checkpoint):
-    """Remembers another reader's checkpoint beyond what was seen, to be compared as soon as the log is that long."""
-    memory = state.get(base)
-    if memory and "log" in memory and checkpoint["note"] not in memory.get("heard", []):
-        memory["heard"] = [*memory.get("heard", []), checkpoint["note"]][-MOST_HEARD:]
-
-
-def chain_question(arguments):
-    """The question that the arguments ask about a chain."""
-    return Question(
-        pinned=arguments.pubkey,
-        clock=lambda: int(time.time()),
-        expected=arguments.expect,
-        most_seals=arguments.max_seals,
-        most_entries=arguments.max_entries,
-        progress=Progress(),
-    )
+    report = {"kind": "note", "target": arguments.note, "log": log, "pubkeys": keyring.accepted}
+    support = Support([given] if given else [], seen_size=seen["size"] if compared else None)
+    return conclude(report, judged, reasons, arguments, arguments.service, support)
 
 
 def check_file(arguments):
     """Checks a dump or a receipt in a file. Returns the result."""
     path = arguments.target
-    question = chain_question(arguments)
     source = from_file(lambda: dump_by_lines(path))
     if source is None:
-        content = parse_file(path, from_file(lambda: read_bytes(path)))
+        content = read_json_file(path)
         if not isinstance(content, dict) or not isinstance(content.get("entries"), list):
             raise CannotCheck("usage", f"{path} is neither a dump {{entries, seals}} nor a receipt")
         if not isinstance(content.get("seals"), list):
-            seals = [item.get("seal") for item in content["entries"] if isinstance(item, dict)]
-            keys = [seal.get("pubkey") for seal in seals if isinstance(seal, dict)]
-            question.remembered = find_service(read_state(arguments.state), keys, arguments.service)
-            given = arguments.consistency
-            answer = parse_file(given, from_file(lambda: read_bytes(given))) if given else None
-            audit = ReceiptAudit(content, question, consistency=consistency_in(answer) if given else None).run()
-            report = {**audit.report(path), "proves": "presence"}
-            result = conclude(report, audit.findings, audit.not_binding(), arguments, arguments.service, audit.support(), audit.keyring)
-            if result["verdict"] == "good" and audit.log and audit.log["connected"] == "consistent" and arguments.service:
-                change_state(arguments.state, lambda state: remember_checkpoint(state, arguments.service, audit.checkpoints[audit.log["size"]]))
-            return result
+            return check_receipt(content, arguments)
         source = ListSource(lambda: content["seals"], lambda: content["entries"])
     signed = (seal for seal in source.seals(0) if isinstance(seal, dict) and seal.get("signed") is True)
     keys = [seal.get("pubkey") for seal in [next(signed, None)] if seal]
-    question.remembered, question.may_be_older = find_service(read_state(arguments.state), keys, arguments.service), True
-    audit = audit_chain(source, question)
+    audit = audit_chain(source, chain_question(arguments, find_service(arguments, keys), may_be_older=True))
     report = {**audit.report(path), "remembered_seq": None}
-    return conclude(report, audit.findings, audit.not_binding(), arguments, arguments.service, chain_support(audit), audit.keyring)
+    return conclude(report, audit, audit.not_binding(), arguments, arguments.service, audit.support())
 
 
-def remember_checkpoint(state, base, checkpoint):
-    """Remembers a checkpoint that was verified by proofs, if it is newer than what was seen."""
-    seen = seen_log(state.get(base))
-    if seen and checkpoint["size"] > seen["size"]:
-        state[base]["checkpoint"] = checkpoint["note"]
-
-
-def find_service(state, keys, base):
-    """What is remembered of the service that a file is from: of the named one, else the only one, else that whose key signed it."""
-    if base is not None:
-        return state.get(base)
-    if len(state) == 1:
-        return next(iter(state.values()))
-    return next((memory for memory in state.values() if any(key in memory["pubkeys"] for key in keys)), None)
+def check_receipt(content, arguments):
+    """Checks a receipt; remembers its checkpoint if that goes on from what was seen."""
+    seals = [item.get("seal") for item in content["entries"] if isinstance(item, dict)]
+    keys = [seal.get("pubkey") for seal in seals if isinstance(seal, dict)]
+    question = Question(arguments.pubkey, find_service(arguments, keys), lambda: int(time.time()))
+    audit = ReceiptAudit(content, question, arguments.consistency).run()
+    result = conclude(audit.report(arguments.target), audit, audit.not_binding(), arguments, arguments.service, audit.support())
+    if result["verdict"] == "good" and audit.log and audit.log["connected"] == "consistent" and arguments.service:
+        change_state(arguments.state, lambda state: remember_checkpoint(state, arguments.service, audit.checkpoints[audit.log["size"]]))
+    return result
 
 
 def check_evidence(arguments):
     """Checks a file that is to prove that one key signed two histories. Returns the result."""
     path = arguments.evidence
-    evidence = parse_file(path, from_file(lambda: read_bytes(path)))
+    evidence = read_json_file(path)
     kind = evidence.get("kind") if isinstance(evidence, dict) else None
     sides = evidence.get("sides" if kind == "fork" else "notes") if kind in ("fork", "log_fork") else None
     if not isinstance(sides, list) or len(sides) != 2:
         raise CannotCheck("usage", f"{path} is not evidence of a fork")
     named = [side.get("pubkey") for side in sides if isinstance(side, dict)] if kind == "fork" else [evidence.get("pubkey")]
     known = [memory["pubkeys"] for memory in read_state(arguments.state).values()]
-    remembered = next((keys for keys in known if any(key in keys for key in named)), [])
-    keyring = Keyring(arguments.pubkey, remembered)
-    audit = (EvidenceAudit(sides, keyring) if kind == "fork" else LogEvidenceAudit(evidence, keyring)).run()
-    reasons = [("key_unknown", RECEIPT_KEY_UNKNOWN)] if audit.keyring.trust == "first_seen" else []
-    return conclude(audit.report(path), audit.findings, reasons, arguments)
+    judged = Judged(Keyring(arguments.pubkey, next((keys for keys in known if any(key in keys for key in named)), [])))
+    audit = audit_seal_fork(sides, judged.keyring, judged.findings) if kind == "fork" else audit_log_fork(evidence, judged.keyring, judged.findings)
+    reasons = [("key_unknown", RECEIPT_KEY_UNKNOWN)] if judged.keyring.trust == "first_seen" else []
+    return conclude({"kind": "evidence", "target": path, **audit}, judged, reasons, arguments)
 
 
-def check_vectors(arguments):
-    """Runs the vectors in files, each of which holds one or a list. Returns the result."""
-    results = []
-    for path in arguments.vector:
-        content = parse_file(path, from_file(lambda: read_bytes(path)))
-        for place, vector in enumerate(content if isinstance(content, list) else [content]):
-            findings, words = check_vector(vector)
-            results.append(
-                {
-                    "file": f"{path}[{place}]" if isinstance(content, list) else path,
-                    "ok": not findings.kept,
-                    "not_binding": [] if findings.kept else words,
-                    "findings": [vars(finding) for finding in findings.kept],
-                }
-            )
-    good = all(result["ok"] for result in results)
-    return {"ok": good, "binding": False, "verdict": "good" if good else "broken", "kind": "vectors", "results": results}
-
-
-def read_bytes(path):
-    """The bytes of a file, up to a size. Raises OSError or CannotCheck."""
-    with open(path, "rb") as file:
-        content = file.read(LARGEST_FILE + 1)
-    if len(content) > LARGEST_FILE:
-        raise CannotCheck("usage", f"{path} has more than {LARGEST_FILE} bytes")
-    return content
-
-
-def from_file(read):
-    """Runs something that reads a file. Raises CannotCheck if the file cannot be read."""
-    try:
-        return read()
-    except OSError as error:
-        raise CannotCheck("usage", str(error)) from None
-
-
-def conclude(report, findings, reasons, arguments, base=None, support=None, keyring=None):
+def conclude(report, judged, reasons, arguments, base=None, support=None):
     """Makes the result. Writes the two sides of a contradiction, if one was found, beside the state file."""
-    rests, unmet = support.judge(arguments.policy, keyring.trust, int(time.time()), arguments.max_age) if support else (None, [])
+    findings, now = judged.findings, int(time.time())
+    reasons = list(reasons)
+    rests, unmet = support.judge(arguments.policy, judged.keyring.trust, now, arguments.max_age) if support else (None, [])
+    if arguments.expect:
+        expected = "--expect compares nothing any more: give the checkpoint that the other reader was shown to --note"
+        unmet = [*unmet, ("not_compared", expected)]
     not_binding = [] if findings.kept else [{"reason": word, "message": message} for word, message in [*reasons, *unmet]]
     verdict = "broken" if findings.kept else "not_binding" if not_binding else "good"
     result = {
         "ok": verdict == "good",
         "binding": verdict == "good",
         "verdict": verdict,
+        "pubkeys": judged.keyring.seen,
+        "key_trust": judged.keyring.trust,
         **report,
         **({"rests_on": None if findings.kept else rests} if support else {}),
         "not_binding": not_binding,
-        "findings": [vars(finding) for finding in findings.kept],
+        "findings": findings.kept,
         "findings_total": len(findings.kept),
     }
-    if findings.fork or findings.log_fork:
-        found = {"kind": "fork", "sides": findings.fork} if findings.fork else {"kind": "log_fork", **findings.log_fork}
-        result["evidence"] = write_evidence(os.path.dirname(arguments.state), {**found, "service": base, "found_at": int(time.time())})
+    if findings.fork:
+        found = {**findings.fork, "service": base, "found_at": now}
+        result["evidence"] = write_evidence(os.path.dirname(arguments.state), found)
     return result
 
 
@@ -3300,7 +2792,13 @@ class Progress:
 
 
 KEY_TRUST = {"pinned": "pinned", "remembered": "the one remembered", "first_seen": "not known"}
-
+RESTS_ON_KEY = {"pinned": "the pinned key", "remembered": "the remembered key", "first_seen": "a key that is not known"}
+CONNECTED = {
+    "same": "the one seen before",
+    "consistent": "consistent with the one seen before",
+    "not_checked": "not compared with the one seen before (--consistency)",
+    None: "and none was seen before",
+}
 GOOD = {
     "chain": "GOOD: the whole chain holds",
     "resumed": "GOOD: the chain holds, and goes on from what was checked before",
@@ -3308,15 +2806,11 @@ GOOD = {
     "note": "GOOD: the other reader was shown the same log",
     "evidence": "GOOD evidence: this key has signed two histories",
 }
+PRESENCE = "this shows that these entries are on record, not that there are no others: a later hide, ban or key may be left out"
 
 
 def lines_of(result):
     """A result as lines for people."""
-    if result["kind"] == "vectors":
-        for one in result["results"]:
-            refusals = "; ".join(f"{finding['reason']}: {finding['message']}" for finding in one["findings"])
-            yield f"{one['file']}: {'accepted' if one['ok'] else 'refused ' + refusals}"
-        return
     for finding in result["findings"]:
         yield f"{finding['reason']} at {finding['where']}: {finding['message']}"
     if result["findings_total"] >= MOST_FINDINGS:
@@ -3327,11 +2821,29 @@ def lines_of(result):
     if "evidence" in result:
         yield f"two signed histories, for anybody to check with --evidence: {result['evidence']}"
     if result.get("rests_on"):
-        yield rests_line(result["rests_on"])
-        yield from cosigned_lines(result["rests_on"])
+        yield from rests_lines(result["rests_on"])
     for reason in result["not_binding"]:
         yield f"{reason['reason']}: {reason['message']}"
-    yield verdict_line(result)
+    total = result["findings_total"]
+    yield {
+        "good": GOOD["resumed" if result.get("resumed_at") else result["kind"]],
+        "broken": f"BAD: {total} finding{'' if total == 1 else 's'}",
+        "not_binding": "NOT BINDING: nothing is wrong, and nothing proves it",
+    }[result["verdict"]]
+
+
+def rests_lines(rests):
+    """What a verdict rests on, how far witnesses have vouched, and when they last did."""
+    parts, names = [RESTS_ON_KEY[rests["key"]]], rests["cosigned_by"]
+    if names:
+        how = "the cosignature" if len(names) == 1 else f"{len(names)} cosignatures"
+        parts.append(f"{how} of {', '.join(names)} (quorum {rests['quorum']})")
+    if rests["seen_size"] is not None:
+        parts.append(f"what was seen here of the log of {rests['seen_size']} entries")
+    *others, last = parts
+    yield f"rests on: {', '.join(others)} and {last}" if others else f"rests on: {last} alone"
+    if names:
+        yield f"cosigned: the log up to entry {rests['cosigned_size']}, last at {rests['cosigned_at']}"
 
 
 def chain_lines(result):
@@ -3347,9 +2859,8 @@ def chain_lines(result):
         yield f"entries whose amount cannot be read, which count as nothing: {result['unreadable_amounts']}"
     if head:
         yield f"head: seal {head['seq']}, payload hash {head['payload_hash']}, made {result['head_age_seconds']} s ago"
-        yield f"history: {head['seq']}:{head['history']} (other readers compare it with --expect)"
     if result["log"]:
-        yield f"log: size {result['log']['size']}, root {result['log']['root']}"
+        yield f"log: size {result['log']['size']}, root {result['log']['root']} (other readers compare it with --note)"
     if result["keys"]:
         how = "" if result["keys"]["recomputed"] else " (changes as stated: --full recomputes them)"
         yield f"keys: of {result['keys']['count']} agents, root {result['keys']['root']}{how}"
@@ -3360,17 +2871,9 @@ def chain_lines(result):
     if result["verdict"] == "broken":
         yield f"nothing was remembered in {result['state']}"
     elif seen is None and head:
-        yield f"the first check of this service with {result['state']}: key and seals are remembered from now on"
+        yield f"the first check of this service with {result['state']}: key and log are remembered from now on"
     else:
         yield f"remembered in {result['state']}"
-
-
-CONNECTED = {
-    "same": "the one seen before",
-    "consistent": "consistent with the one seen before",
-    "not_checked": "not compared with the one seen before (--consistency)",
-    None: "and none was seen before",
-}
 
 
 def receipt_lines(result):
@@ -3382,7 +2885,7 @@ def receipt_lines(result):
         yield "not signed, so not binding: seal " + " ".join(map(str, result["unsigned_seqs"]))
     yield f"entries under a seal: {result['entries_sealed']}, waiting for one: {result['entries_waiting']}"
     yield from note_lines(result)
-    yield "this shows that these entries are on record, not that there are no others: a later hide, ban or key may be left out"
+    yield PRESENCE
 
 
 def note_lines(result):
@@ -3392,18 +2895,9 @@ def note_lines(result):
 
 def evidence_lines(result):
     if "sizes" in result:
-        sizes, roots = " and ".join(map(str, result["sizes"])), " and ".join(result["roots"])
-        yield f"checkpoints: sizes {sizes}, roots {roots}"
-        return
-    yield f"seal: {result['seq']}, payload hashes: {' and '.join(result['payload_hashes'])}"
-
-
-def verdict_line(result):
-    if result["verdict"] == "good":
-        return GOOD["resumed" if result.get("resumed_at") else result["kind"]]
-    if result["verdict"] == "broken":
-        return f"BAD: {result['findings_total']} finding{'' if result['findings_total'] == 1 else 's'}"
-    return "NOT BINDING: nothing is wrong, and nothing proves it"
+        yield f"checkpoints: sizes {' and '.join(map(str, result['sizes']))}, roots {' and '.join(result['roots'])}"
+    else:
+        yield f"seal: {result['seq']}, payload hashes: {' and '.join(result['payload_hashes'])}"
 
 
 EXIT_STATUS = {"good": 0, "broken": 1, "unchecked": 2, "not_binding": 3}
@@ -3413,16 +2907,10 @@ def check(argv):
     """Runs the command: (exit status, result, the text to print). Raises nothing: whatever goes wrong is `unchecked`."""
     try:
         arguments = read_arguments(argv)
-        if arguments.vector is not None:
-            result = check_vectors(arguments)
-        elif arguments.evidence is not None:
-            result = check_evidence(arguments)
-        elif arguments.note is not None:
-            result = check_note(arguments)
-        elif re.match(r"https?:", arguments.target, re.IGNORECASE):
-            result = check_service(arguments)
-        else:
-            result = check_file(arguments)
+        run = check_evidence if arguments.evidence is not None else check_note if arguments.note is not None else check_file
+        if arguments.target is not None and re.match(r"https?:", arguments.target, re.IGNORECASE):
+            run = check_service
+        result = run(arguments)
         lines = list(lines_of(result))
     except BaseException as error:  # of memory, of the keyboard, a defect: then nothing was checked
         word = error.word if isinstance(error, CannotCheck) else "failed"

@@ -343,7 +343,7 @@ function networkRows(config: Config): Row[] {
     row(
       'What a verifier can say',
       'a receipt proves that entries are on record, not that there are no others; a check of the chain proves it for one reader and one key',
-      'The first check takes the key from the service and says so (exit 3: nothing is binding yet). Pin the key from a source that you trust. An operator can show each reader another history: two readers find out by comparing SEQ:HISTORY (--expect). A head that is old means that nothing was written, or that newer seals are withheld. Later checks read what is new; --full reads everything again.',
+      'The first check takes the key from the service and says so (exit 3: nothing is binding yet). Pin the key from a source that you trust. An operator can show each reader another history: two readers find out by comparing checkpoints (--note). A head that is old means that nothing was written, or that newer seals are withheld. Later checks read what is new; --full reads everything again.',
     ),
   ]
 }

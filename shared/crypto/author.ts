@@ -62,8 +62,12 @@ export function statementOf(
   return { agent_id: agentId, kind, content, seen: { size: seen.size, root: seen.root } }
 }
 
-/** The bytes that the signature covers: canonical JSON in UTF-8. */
-function authorText({ agent_id, kind, content, seen }: AuthorStatement): Buffer {
+/**
+ * The bytes that the signature covers: canonical JSON in UTF-8.
+ *
+ * @throws TypeError for content that has no canonical JSON
+ */
+export function authorText({ agent_id, kind, content, seen }: AuthorStatement): Uint8Array {
   return Buffer.from(canonicalJson({ agent_id, kind, content, seen }), 'utf8')
 }
 

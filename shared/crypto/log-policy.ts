@@ -1,13 +1,4 @@
-import {
-  NOTE_KEY,
-  parseUnknownVkey,
-  parseVkey,
-  verifyCosignature,
-  verifyNote,
-  type Note,
-  type NoteKey,
-  type UnknownNoteKey,
-} from './note.ts'
+import { NOTE_KEY, parseUnknownVkey, parseVkey, type NoteKey, type UnknownNoteKey } from './note.ts'
 
 /*
  * Which checkpoints a reader trusts (C2SP tlog-policy): those of the named logs that enough of the named
@@ -140,31 +131,6 @@ function readVkey(vkey: string | undefined, refuse: (sentence: string) => TypeEr
   }
 }
 
-/** A cosigner's clock may be ahead of the reader's by this much. */
-const MAX_CLOCK_SKEW_SECONDS = 300
-
-/**
- * Finds the policy's witnesses that cosigned a note: by their names, the time (Unix seconds) of each one's
- * newest cosignature.
- *
- * @param now Unix seconds: a cosignature from the future doesn't count. Infinity: they all do
- */
-export function findCosigners(
-  policy: Pick<LogPolicy, 'witnesses'>,
-  note: Note,
-  now = Infinity,
-): Map<string, number> {
-  const newestTimes = new Map<string, number>()
-  for (const { name, key } of policy.witnesses) {
-    if (key.type === 'unknown') continue
-    const times = note.signatures
-      .flatMap((line) => verifyCosignature(note.text, line, key) ?? [])
-      .filter((at) => at <= now + MAX_CLOCK_SKEW_SECONDS)
-    if (times.length > 0) newestTimes.set(name, Math.max(...times))
-  }
-  return newestTimes
-}
-
 /** Whether these witnesses suffice for the policy's quorum. @param cosigners names of those that cosigned */
 export function meetsQuorum(
   { groups, quorum }: Pick<LogPolicy, 'groups' | 'quorum'>,
@@ -175,13 +141,4 @@ export function meetsQuorum(
     return group === undefined ? cosigners.has(name) : group.members.filter(isMet).length >= group.threshold
   }
   return quorum === NONE || isMet(quorum)
-}
-
-/** Whether a note is signed by a log of the policy (by any log if it names none) and has its quorum. */
-export function satisfiesPolicy(policy: LogPolicy, note: Note, now = Infinity): boolean {
-  return (
-    (policy.logs.length === 0 ||
-      policy.logs.some((key) => key.type !== 'unknown' && verifyNote(note, key))) &&
-    meetsQuorum(policy, new Set(findCosigners(policy, note, now).keys()))
-  )
 }

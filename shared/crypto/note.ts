@@ -161,6 +161,31 @@ function cosignedBytes(text: string, at: number): Buffer {
  * @throws TypeError for anything that is not a signed note
  */
 export function parseNote(note: string): Note {
+  const { text, lines } = splitNote(note)
+  return { text, signatures: lines.map(parseSignatureLine) }
+}
+
+/**
+ * The same for whoever looks for lines of known keys alone: a line that is no signature is passed over, as
+ * one of an unknown key is.
+ *
+ * @throws TypeError for anything that is not a signed note
+ */
+export function parseNoteOfAnyLines(note: string): Note {
+  const { text, lines } = splitNote(note)
+  const signatures: NoteSignature[] = []
+  for (const line of lines) {
+    try {
+      signatures.push(parseSignatureLine(line))
+    } catch {
+      // nobody's
+    }
+  }
+  return { text, signatures }
+}
+
+/** @throws TypeError for anything that is not a signed note */
+function splitNote(note: string): { text: string; lines: string[] } {
   if (typeof note !== 'string' || note.length > MAX_NOTE_CHARACTERS)
     throw new TypeError('"note" expected a signed note')
   const end = note.lastIndexOf('\n\n')
@@ -171,7 +196,7 @@ export function parseNote(note: string): Note {
   const lines = note.slice(end + 2, -1).split('\n')
   if (lines.length > MAX_SIGNATURES)
     throw new TypeError(`"note" expected at most ${MAX_SIGNATURES} signature lines`)
-  return { text, signatures: lines.map(parseSignatureLine) }
+  return { text, lines }
 }
 
 /**
@@ -203,16 +228,22 @@ export function parseSignatureLine(line: string): NoteSignature {
 const isLineOf = ({ name, keyId }: NoteSignature, key: NoteKey): boolean =>
   name === key.name && keyId === noteKeyId(key)
 
+/** Whether a signature (64 bytes) is a key's (32 bytes) over a message. */
+export type VerifySignature = (signature: Uint8Array, message: Uint8Array, publicKey: Uint8Array) => boolean
+
 /**
  * Whether a note has a valid signature of `key` (type signer). Lines of other keys are ignored; one invalid
  * line of this key makes the result false, even beside a valid one (C2SP signed-note, "Signatures").
  */
-export function verifyNote(note: Note, key: NoteKey): boolean {
+export const verifyNote = (note: Note, key: NoteKey): boolean => verifyNoteBy(ed25519Verify, note, key)
+
+/** As verifyNote(), with the caller's own check of a signature. */
+export function verifyNoteBy(verify: VerifySignature, note: Note, key: NoteKey): boolean {
   const lines = note.signatures.filter((signature) => isLineOf(signature, key))
   const isGood = ({ signature }: NoteSignature): boolean =>
     key.type === NOTE_KEY.signer &&
     signature.length === SIGNATURE_BYTES &&
-    ed25519Verify(signature, Buffer.from(note.text, 'utf8'), key.publicKey)
+    verify(signature, Buffer.from(note.text, 'utf8'), key.publicKey)
   return lines.length > 0 && lines.every(isGood)
 }
 
@@ -221,7 +252,16 @@ export function verifyNote(note: Note, key: NoteKey): boolean {
  *
  * @returns the time that it states, in Unix seconds; undefined if it isn't one
  */
-export function verifyCosignature(text: string, line: NoteSignature, key: NoteKey): number | undefined {
+export const verifyCosignature = (text: string, line: NoteSignature, key: NoteKey): number | undefined =>
+  verifyCosignatureBy(ed25519Verify, text, line, key)
+
+/** As verifyCosignature(), with the caller's own check of a signature. */
+export function verifyCosignatureBy(
+  verify: VerifySignature,
+  text: string,
+  line: NoteSignature,
+  key: NoteKey,
+): number | undefined {
   if (
     key.type !== NOTE_KEY.cosigner ||
     !isLineOf(line, key) ||
@@ -230,9 +270,7 @@ export function verifyCosignature(text: string, line: NoteSignature, key: NoteKe
     return undefined
   const at = Number(Buffer.from(line.signature.subarray(0, TIME_BYTES)).readBigUInt64BE())
   if (!Number.isSafeInteger(at)) return undefined
-  return ed25519Verify(line.signature.subarray(TIME_BYTES), cosignedBytes(text, at), key.publicKey)
-    ? at
-    : undefined
+  return verify(line.signature.subarray(TIME_BYTES), cosignedBytes(text, at), key.publicKey) ? at : undefined
 }
 
 /**
@@ -264,6 +302,7 @@ export function parseCheckpoint(text: string): Checkpoint {
     rest.length > 0 ||
     !isNoteName(origin) ||
     !DECIMAL.test(size) ||
+    !Number.isSafeInteger(Number(size)) ||
     root?.length !== HASH_BYTES
   )
     throw new TypeError('"text" expected a checkpoint: origin, size and base64 root, a line each')

@@ -172,7 +172,7 @@ const SMALL_ORDER_Y: ReadonlySet<bigint> = new Set([
 ])
 
 /** Whether a key is a point of small order, in any encoding: anyone can make signatures for such a key. */
-function isSmallOrderKey(pubkey: Uint8Array): boolean {
+export function isSmallOrderKey(pubkey: Uint8Array): boolean {
   const bigEndian = Buffer.from(pubkey).reverse()
   bigEndian[0] = (bigEndian[0] as number) & 0x7f // the sign of x
   return SMALL_ORDER_Y.has(BigInt('0x' + bigEndian.toString('hex')) % FIELD_PRIME)

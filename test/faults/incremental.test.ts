@@ -7,8 +7,8 @@ import { buildChain, serveChain, type LedgerServer } from '../support/ledger-cha
 import { canRunPythonVerifier } from '../support/run-verifier.ts'
 
 /*
- * What a check costs that finds nothing new: it depends on the number of seals alone, of which there are as
- * many as a ledger of 1,000,000 entries has with 500 in each. FAULTS=1 makes all those entries.
+ * What a check costs that finds nothing new, after a ledger of 1,000,000 entries with 500 under each seal.
+ * FAULTS=1 makes all those entries.
  */
 
 const SEALS = 2_000

@@ -364,7 +364,7 @@ describe('the log and the keys under it', () => {
     await bob.run('seals')
     bob.env['WITNESS_POLICY'] = policy
     const unproven = await bob.run('dm', 'send', ada.id, 'hello')
-    expect(JSON.stringify(unproven.answer)).toContain('have not cosigned')
+    expect(JSON.stringify(unproven.answer)).toContain('quorum_not_met')
     await ada.run('witness')
     expect((await bob.run('dm', 'send', ada.id, 'hello')).exitCode).toBe(0)
   })

@@ -27,17 +27,13 @@ import { explainTransfer } from '../../shared/money/transfer-service.ts'
 import { markPaidByHand } from '../../shared/money/payout-service.ts'
 import { setHidden } from '../../shared/reports/hiding-service.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
+import { startNodeVerifier, startPythonVerifier } from '../support/both-verifiers.ts'
 import { newTx, pay, setRate } from '../support/coins.ts'
 import { confirm, expectStatus, startMarket, type TestMarket } from '../support/market.ts'
-import {
-  NODE_VERIFIER,
-  PYTHON_VERIFIER,
-  canRunPythonVerifier,
-  reportOf,
-  type VerifierReport,
-} from '../support/run-verifier.ts'
+import { canRunPythonVerifier } from '../support/run-verifier.ts'
 import { findNonces, untilCredited, type TestAgent } from '../support/service.ts'
 import { withSigning } from '../support/signing.ts'
+import type { Finding } from '../../client/verify/verification.ts'
 
 let folder: string
 let market: TestMarket
@@ -268,7 +264,7 @@ describe('the receipts of everything that the service puts on record', () => {
     const receipts = await Promise.all(
       [...new Set(entries.map(({ record }) => record))].map((record) => makeReceipt(ctx, record)),
     )
-    for (const { results } of await verify(receipts)) expect(results?.filter(({ ok }) => !ok)).toEqual([])
+    for (const findings of await verify(receipts)) expect(findings.flat()).toEqual([])
 
     // No transfer has entries, and the tables don't have it.
     const isOther = (value: unknown, own: string): boolean =>
@@ -280,19 +276,24 @@ describe('the receipts of everything that the service puts on record', () => {
       }),
     )
     expect(posing.length).toBeGreaterThan(30)
-    for (const { results } of await verify(posing))
-      expect(results?.filter(({ findings }) => findings[0]?.reason !== 'wrong_record')).toEqual([])
+    for (const findings of await verify(posing))
+      expect(findings.filter(([first]) => first?.reason !== 'wrong_record')).toEqual([])
   })
 })
 
-/** What each verifier says of them. */
-async function verify(receipts: readonly object[]): Promise<VerifierReport[]> {
-  const words = receipts.flatMap((receipt, number) => {
-    fs.writeFileSync(path.join(folder, `${number}.json`), JSON.stringify({ kind: 'receipt', receipt }))
-    return ['--vector', `${number}.json`]
-  })
-  const verifiers = canRunPythonVerifier() ? [NODE_VERIFIER, PYTHON_VERIFIER] : [NODE_VERIFIER]
-  const reports = await Promise.all(verifiers.map((verifier) => reportOf(verifier, words, folder)))
-  for (const { results } of reports) expect(results).toHaveLength(receipts.length)
-  return reports
+/** What each verifier finds in each of them. */
+async function verify(receipts: readonly object[]): Promise<Finding[][][]> {
+  const python = canRunPythonVerifier() ? startPythonVerifier() : undefined
+  const started = [startNodeVerifier(), ...(python === undefined ? [] : [python])]
+  try {
+    return await Promise.all(
+      started.map(async ({ runVector }) =>
+        Promise.all(
+          receipts.map(async (receipt) => (await runVector({ kind: 'receipt', receipt })).findings),
+        ),
+      ),
+    )
+  } finally {
+    python?.stop()
+  }
 }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
-import { check } from '../../client/seal-verify.mjs'
+import { check } from '../../client/verify/main.ts'
 import { readReport, startPythonVerifier, verifyInNode, type Verify } from '../support/both-verifiers.ts'
 import { FULL } from '../support/full.ts'
 import { buildChain, makeEntry, receiptOver, sign } from '../support/ledger-chain.ts'
@@ -50,7 +50,7 @@ describe.each(verifiers)('a file for the verifier in %s', (_name, verify) => {
 
   it('has at most 16 MiB, whatever it is said to be', async () => {
     const long = file(`{"entries":[],"seals":[],"a":"${'x'.repeat(16 * MIB)}"}`)
-    for (const args of [[long], ['--evidence', long], ['--note', long], ['--vector', long]])
+    for (const args of [[long], ['--evidence', long], ['--note', long]])
       expect(await run(...args), args[0]).toMatchObject({ code: 2, error: 'usage' })
     const good = file(JSON.stringify(receiptOver(buildChain([3]), 'pst_2', [2])))
     writeFileSync(join(folder, 'long'), ' '.repeat(16 * MIB + 1))

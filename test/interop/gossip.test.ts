@@ -5,7 +5,7 @@ import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { createClient } from '../../client/client.ts'
 import { openFrom, sealFor, type MessagingIdentity } from '../../client/messages.ts'
 import { newDmKeyPair, openBoxWithNote } from '../../client/sealed-box.ts'
-import { check } from '../../client/seal-verify.mjs'
+import { check } from '../../client/verify/main.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import { readReport, startPythonVerifier, verifyInNode } from '../support/both-verifiers.ts'
 import {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { createClient } from '../../client/client.ts'
 import { judgeKey } from '../../client/own-ledger.ts'
-import { check } from '../../client/seal-verify.mjs'
+import { check } from '../../client/verify/main.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import {
   buildChain,
@@ -108,7 +108,7 @@ describe('the keys of an agent', () => {
     // A cosignature from the future is nobody's word.
     show(upTo(2), cosigned(upTo(2), now + 86_400))
     expect(await judge(leaked, trust)).toEqual({
-      doubt: expect.stringContaining('have not cosigned') as string,
+      doubt: expect.stringContaining('quorum_not_met') as string,
     })
   })
 })

@@ -9,8 +9,11 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
-import { createClient } from '../../client/client.ts'
+import { createClient, type KeyAnswer } from '../../client/client.ts'
+import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import { makePuzzleOfKind, PUZZLE_KINDS } from '../../shared/crypto/puzzle.ts'
+import { buildChain, makeEntry, SEAL_KEY, serveChain } from '../support/ledger-chain.ts'
+import { consistencyOf, keyAnswerOf, noteOf } from '../support/log-proofs.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { runProgram } from '../support/python.ts'
 import { canRunPythonVerifier, PYTHON_VERIFIER } from '../support/run-verifier.ts'
@@ -47,6 +50,21 @@ from agent_network.mining import _hand_in
 print(_hand_in(Client(sys.argv[1], "sk_" + "a" * 48), "ord_1", ["7"])["status"])
 `
 
+const PROVING = `
+import json, sys, types
+sys.modules["agent_network"] = package = types.ModuleType("agent_network")
+package.__path__ = [sys.argv[2]]
+sys.path.insert(0, sys.argv[2].rsplit("/", 1)[0])
+from agent_network.client import Client
+from agent_network.key_proofs import prove_keys
+from agent_network.verifying import Trust, verify_ledger
+client, trust = Client(sys.argv[1]), Trust(sys.argv[3], [sys.argv[4]])
+if sys.argv[5] == "walk":
+    verify_ledger(client, trust)
+proven = prove_keys(client, "agt_bob", trust)
+print(json.dumps([proven.kind, proven.keys and proven.keys.get("dm_key"), proven.why]))
+`
+
 let close: (() => Promise<void>) | undefined
 afterEach(() => close?.())
 
@@ -76,6 +94,61 @@ function drip(response: ServerResponse, write: () => void): void {
   const timer = setInterval(write, 50)
   response.on('close', () => clearInterval(timer))
 }
+
+describe.skipIf(!canRunPythonVerifier())('the keys of an agent (skipped if there is no python3)', () => {
+  const [leaked, current, swapped] = ['1', '2', '3'].map((digit) => digit.repeat(64)) as [
+    string,
+    string,
+    string,
+  ]
+  const pubkey = keyToHex(ed25519PublicKey(SEAL_KEY))
+  /** Bob sets a key by entry 2, and another one by entry 10. */
+  const chain = buildChain([4, 4, 5, 6, 5], 0, {
+    loggedFrom: 1,
+    entry: (id) =>
+      id === 2 || id === 10
+        ? {
+            ...makeEntry(id, { agent_id: 'agt_bob', dm_key: id === 2 ? leaked : current }),
+            kind: 'dm_key_change',
+          }
+        : undefined,
+  })
+
+  it('are taken by the Python client as they are proven, and not if they are swapped, older than what was seen, or unproven', async () => {
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'proven-'))
+    const server = await serveChain(chain)
+    close = async () => {
+      await server.close()
+      rmSync(folder, { recursive: true })
+    }
+    const state = path.join(folder, 'state.json')
+    const show = (seals: number, change: (answer: KeyAnswer) => KeyAnswer = (answer) => answer) => {
+      const shown = { ...chain, seals: chain.seals.slice(0, seals) }
+      const note = noteOf(shown)
+      const keys = (agentId: string) => change(keyAnswerOf(shown, agentId, note))
+      Object.assign(server, { chain: shown, note, keys, consistency: consistencyOf })
+    }
+    const prove = async (how: 'walk' | 'ask') => {
+      const args = ['-c', PROVING, server.url, PACKAGE, state, pubkey, how]
+      const { stdout } = await promisify(execFile)(PYTHON_VERIFIER[0], args)
+      return JSON.parse(stdout) as [string, string | null, string]
+    }
+    show(2)
+    expect(await prove('ask')).toEqual(['proven', leaked, ''])
+    show(4)
+    expect(await prove('walk')).toEqual(['proven', current, ''])
+    show(5)
+    expect(await prove('ask')).toEqual(['proven', current, ''])
+    show(2)
+    expect(await prove('ask')).toEqual(['refused', null, expect.stringContaining('was seen here') as string])
+    show(5, ({ keys, ...answer }) => ({ ...answer, keys: keys && { ...keys, dm_key: swapped } }))
+    expect((await prove('ask'))[0]).toBe('refused')
+    show(5, (answer) => ({ ...answer, tlog_proof: '' }))
+    expect((await prove('ask'))[0]).toBe('refused')
+    Object.assign(server, { keys: undefined })
+    expect((await prove('ask'))[0]).toBe('refused')
+  })
+})
 
 describe.skipIf(!canRunPythonVerifier())('the Python client (skipped if there is no python3)', () => {
   it('ends a call at its time limit with the same words, however slowly the answer comes', async () => {

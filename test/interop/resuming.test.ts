@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import type { Seal } from '../../shared/crypto/seal-payload.ts'
 import { readReport, startPythonVerifier, verifyInNode, type Verify } from '../support/both-verifiers.ts'
-import { buildChain, SEAL_KEY } from '../support/ledger-chain.ts'
+import { buildChain, makeEntry, SEAL_KEY, type LedgerChain } from '../support/ledger-chain.ts'
 import { canRunPythonVerifier } from '../support/run-verifier.ts'
 
 /* A service that is busy, slow, or breaks off: what was verified is not verified again. */
@@ -32,10 +32,12 @@ describe.each(verifiers)('a check of a service in %s', (_name, verify) => {
   let server: Server
   let url: string
   let shown: Seal[]
+  let served: LedgerChain
   let hinder: Hinder
   let asked: { from: number; limit: number }[]
   beforeEach(async () => {
     folder = mkdtempSync(join(tmpdir(), 'resuming-'))
+    served = CHAIN
     shown = CHAIN.seals
     hinder = () => false
     asked = []
@@ -50,7 +52,7 @@ describe.each(verifiers)('a check of a service in %s', (_name, verify) => {
       if (pathname !== '/api/v1/ledger') return void response.writeHead(404).end('{}')
       const from = Number(searchParams.get('from_id'))
       asked.push({ from, limit })
-      if (!hinder(from, limit, response)) json({ entries: CHAIN.entries.slice(from - 1, from - 1 + limit) })
+      if (!hinder(from, limit, response)) json({ entries: served.entries.slice(from - 1, from - 1 + limit) })
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -71,7 +73,7 @@ describe.each(verifiers)('a check of a service in %s', (_name, verify) => {
     )
   /** Gives 100 entries at a time. */
   const inPages: Hinder = (from, _limit, response) => {
-    response.writeHead(200).end(JSON.stringify({ entries: CHAIN.entries.slice(from - 1, from + 99) }))
+    response.writeHead(200).end(JSON.stringify({ entries: served.entries.slice(from - 1, from + 99) }))
     return true
   }
   const refuse = (response: ServerResponse, headers = {}) => {
@@ -121,6 +123,29 @@ describe.each(verifiers)('a check of a service in %s', (_name, verify) => {
       from > 400 ? (response.destroy(), true) : inPages(from, limit, response)
     expect((await check('--full')).code).toBe(2)
     expect(readFileSync(state(), 'utf8')).toBe(known)
+  })
+
+  it('goes on from what another check has seen meanwhile, and finds that it was shown another history', async () => {
+    const fork = buildChain(Array<number>(SEALS).fill(PER_SEAL), 0, {
+      loggedFrom: 1,
+      entry: (id) => (id === 3 ? { ...makeEntry(3), kind: 'claim' } : undefined),
+    })
+    let isOther = true
+    hinder = (from, _limit, response) => {
+      const answer = () => inPages(from, 100, response)
+      if (!isOther) return answer()
+      // Before the first answer, another check of the same service is shown the fork as a whole.
+      isOther = false
+      served = fork
+      shown = fork.seals
+      void verifyInNode([url, '--state', state(), '--pubkey', PUBKEY]).then(() => {
+        served = CHAIN
+        shown = CHAIN.seals
+        answer()
+      })
+      return true
+    }
+    expect(await check()).toMatchObject({ code: 1, words: ['history_rewritten'] })
   })
 
   it('asks an overloaded service for half as much, and comes again when it says so', async () => {

@@ -83,7 +83,6 @@ function rewriteUnder(): LedgerChain {
 const unsignedAll = (seals: readonly Seal[]) => seals.map((seal) => leaveUnsigned({ ...seal }))
 const fork = chain([3, 2, 4], { at: NOW - 61 - 2 * 600 })
 const foreign = chain([3, 2, 4], { secretKey: OTHER_SEAL_KEY })
-const history = (seq: number, text: string) => ['--expect', `${seq}:${text}`]
 
 const ROWS: Row[] = [
   { name: 'the same chain', shown: SEEN, fresh: [3, 'key_unknown'], returning: [0], pinned: [0] },
@@ -181,28 +180,12 @@ const ROWS: Row[] = [
     pinned: [1, 'wrong_root'],
   },
   {
-    name: 'the history that another reader saw',
+    name: 'a history that is expected, of which nothing is compared any more',
     shown: SEEN,
-    args: history(3, 'HISTORY'),
-    fresh: [3, 'key_unknown'],
-    returning: [0],
-    pinned: [0],
-  },
-  {
-    name: 'another history than another reader saw',
-    shown: SEEN,
-    args: history(2, 'ab'.repeat(32)),
-    fresh: [1, 'other_history'],
-    returning: [1, 'other_history'],
-    pinned: [1, 'other_history'],
-  },
-  {
-    name: 'a seal that another reader saw and this chain has not',
-    shown: SEEN,
-    args: history(4, 'ab'.repeat(32)),
-    fresh: [3, 'behind', 'key_unknown'],
-    returning: [3, 'behind'],
-    pinned: [3, 'behind'],
+    args: ['--expect', `3:${'ab'.repeat(32)}`],
+    fresh: [3, 'key_unknown', 'not_compared'],
+    returning: [3, 'not_compared'],
+    pinned: [3, 'not_compared'],
   },
   added(
     'a false sum',
@@ -230,10 +213,24 @@ const ROWS: Row[] = [
     'bad_signature',
   ),
   {
-    name: 'a receipt',
-    shown: receiptOver(SEEN, 'pst_4', [4]),
+    name: 'a receipt under the head that was seen',
+    shown: receiptOver(SEEN, 'pst_7', [7]),
     fresh: [3, 'key_unknown'],
     returning: [0],
+    pinned: [0],
+  },
+  {
+    name: 'a receipt under another head of the same key',
+    shown: receiptOver(fork, 'pst_7', [7]),
+    fresh: [3, 'key_unknown'],
+    returning: [1, 'history_rewritten'],
+    pinned: [0],
+  },
+  {
+    name: 'a receipt under a seal before that, without a place in the log',
+    shown: receiptOver(SEEN, 'pst_4', [4]),
+    fresh: [3, 'key_unknown'],
+    returning: [3, 'not_compared'],
     pinned: [0],
   },
   {
@@ -247,7 +244,7 @@ const ROWS: Row[] = [
     name: 'a receipt made of nothing',
     shown: receiptOver({ ...fork, seals: unsignedAll(fork.seals) }, 'pst_4', [4]),
     fresh: [3, 'unsigned'],
-    returning: [1, 'history_rewritten'],
+    returning: [3, 'not_compared', 'unsigned'],
     pinned: [3, 'unsigned'],
   },
   {
@@ -261,7 +258,7 @@ const ROWS: Row[] = [
     name: 'a receipt under another seal of the same key',
     shown: receiptOver(fork, 'pst_4', [4]),
     fresh: [3, 'key_unknown'],
-    returning: [1, 'history_rewritten'],
+    returning: [3, 'not_compared'],
     pinned: [0],
   },
   {
@@ -275,7 +272,7 @@ const ROWS: Row[] = [
     name: 'a saved dump that is shorter',
     shown: { entries: SEEN.entries, seals: [first], saved: true },
     fresh: [3, 'key_unknown'],
-    returning: [0],
+    returning: [3, 'not_compared'],
     pinned: [0],
   },
   {
@@ -341,6 +338,8 @@ interface LoggedRow {
   note?: (witnesses: string[]) => string
   /** The reader asks for the cosignature of X1. */
   hasPolicy?: boolean
+  /** The reader has no proof between the logs at hand. */
+  hasNoProof?: boolean
   /** The returning reader has also been shown this checkpoint of the log, by somebody else, with a proof. */
   told?: string
   fresh: Ends
@@ -421,6 +420,29 @@ const LOGGED_ROWS: LoggedRow[] = [
     ...{ fresh: [3, 'key_unknown'], returning: [3, 'behind'], pinned: [0] },
   },
   {
+    name: 'a receipt in the log that was seen',
+    shown: receiptInLog(LOGGED, 'pst_4', [4]),
+    ...{ fresh: [3, 'key_unknown'], returning: [0], pinned: [0] },
+  },
+  {
+    name: 'a receipt in a longer log than the one that was seen, without a proof between the two',
+    shown: receiptInLog(LONGER, 'pst_4', [4]),
+    hasNoProof: true,
+    ...{ fresh: [3, 'key_unknown'], returning: [0], pinned: [0] },
+  },
+  {
+    name: 'a receipt in a longer log of another history, without a proof between the two',
+    shown: receiptInLog(forkAfter(1), 'pst_4', [4]),
+    hasNoProof: true,
+    ...{ fresh: [3, 'key_unknown'], returning: [1, 'log_rewritten'], pinned: [0] },
+  },
+  {
+    name: 'a receipt in a shorter log than the one that was seen, without a proof between the two',
+    shown: receiptInLog(upTo(LONGER, 2), 'pst_2', [2]),
+    hasNoProof: true,
+    ...{ fresh: [3, 'key_unknown'], returning: [3, 'not_compared'], pinned: [0] },
+  },
+  {
     name: 'a receipt from an older log than the one that was seen',
     shown: receiptInLog(upTo(LOGGED, 2), 'pst_4', [4]),
     ...{ fresh: [3, 'key_unknown'], returning: [0], pinned: [0] },
@@ -484,11 +506,6 @@ describe.skipIf(!canRunPythonVerifier())('what both verifiers tell (skipped if t
     return report
   }
 
-  async function seenHistory(verify: Verify): Promise<string> {
-    server.chain = SEEN
-    return (await read(verify, server.url)).head?.history ?? ''
-  }
-
   const cases = ROWS.flatMap((row) => (['node', 'python'] as const).map((language) => ({ ...row, language })))
   // holds: limits.what_a_verifier_can_say.detail, rules.ledger.statements.a_seal_binds_nobody_before_it
   // holds: rules.ledger.statements.a_verifier_says_0_it_holds
@@ -496,14 +513,12 @@ describe.skipIf(!canRunPythonVerifier())('what both verifiers tell (skipped if t
     '$name, in $language',
     async ({ shown, seen, args = [], language, fresh: one, returning: two, pinned: three }) => {
       const verify = language === 'node' ? verifyInNode : python.verify
-      const words = args.includes('3:HISTORY') ? ['--expect', `3:${await seenHistory(verify)}`] : args
-      rmSync(join(folder, 'state.json'), { force: true })
       const isChain = 'seals' in shown && !('saved' in shown)
       const file = join(folder, 'file.json')
       writeFileSync(file, JSON.stringify(shown))
       const ask = async (...more: string[]) => {
         if (isChain) server.chain = shown
-        const { code, words: found } = await read(verify, isChain ? server.url : file, ...words, ...more)
+        const { code, words: found } = await read(verify, isChain ? server.url : file, ...args, ...more)
         return [code, ...found]
       }
       const fresh = await ask()
@@ -522,7 +537,17 @@ describe.skipIf(!canRunPythonVerifier())('what both verifiers tell (skipped if t
   )
   it.each(loggedCases)(
     '$name, in $language',
-    async ({ shown, note, hasPolicy, told, language, fresh: one, returning: two, pinned: three }) => {
+    async ({
+      shown,
+      note,
+      hasPolicy,
+      hasNoProof,
+      told,
+      language,
+      fresh: one,
+      returning: two,
+      pinned: three,
+    }) => {
       const verify = language === 'node' ? verifyInNode : python.verify
       const [policy, file, state] = ['policy', 'file.json', 'state.json'].map((name) =>
         join(folder, name),
@@ -535,7 +560,9 @@ describe.skipIf(!canRunPythonVerifier())('what both verifiers tell (skipped if t
         const proof = join(folder, 'proof.json')
         writeFileSync(proof, JSON.stringify(consistencyOf(LOGGED, 5, 14)))
         const target =
-          'seals' in shown ? [server.url] : [file, '--service', server.url, '--consistency', proof]
+          'seals' in shown
+            ? [server.url]
+            : [file, '--service', server.url, ...(hasNoProof === true ? [] : ['--consistency', proof])]
         const { code, words } = await read(
           verify,
           ...target,
@@ -649,11 +676,18 @@ describe.skipIf(!canRunPythonVerifier())('what both verifiers tell (skipped if t
       await read(verify, server.url)
       const memory =
         (JSON.parse(readFileSync(state, 'utf8')) as Record<string, Record<string, unknown>>)[server.url] ?? {}
-      const { seq, payload_hash: hash, history: seen, pubkeys } = memory
-      writeFileSync(
-        state,
-        JSON.stringify({ [server.url]: { seq, payload_hash: hash, history: seen, pubkeys, checked_at: 1 } }),
-      )
+      const { seq, payload_hash: hash, pubkeys, unsigned: _, ...rest } = memory
+      const lastVersion = { ...rest, history: 'ab'.repeat(32), seals: 'AAAA' }
+      const { entries, seals } = rewriteUnder()
+      for (const [older, shown] of [
+        [{ history: 'ab'.repeat(32), checked_at: 1 }, fork],
+        [lastVersion, fork],
+        [lastVersion, { entries, seals: [...seals.slice(0, 2), third] }],
+      ] as [object, LedgerChain][]) {
+        writeFileSync(state, JSON.stringify({ [server.url]: { seq, payload_hash: hash, pubkeys, ...older } }))
+        server.chain = shown
+        expect((await read(verify, server.url)).code).toBe(1)
+      }
       server.chain = fork
       expect(await read(verify, server.url)).toMatchObject({ code: 1, words: ['history_rewritten'] })
       server.chain = SEEN

@@ -2,7 +2,9 @@ import { spawn } from 'node:child_process'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { check } from '../../client/seal-verify.mjs'
+import { check } from '../../client/verify/main.ts'
+import type { Fields } from '../../client/verify/values.ts'
+import { runVector, type VectorResult } from './run-vectors.ts'
 import { PYTHON_VERIFIER, type VerifierReport } from './run-verifier.ts'
 
 /** What a verifier ended with, and all that it printed. */
@@ -21,10 +23,15 @@ export const verifyInNode: Verify = async (args) => {
 
 export interface StartedVerifier {
   verify: Verify
+  runVector: (vector: object) => Promise<VectorResult>
   stop(): void
 }
 
-export const startNodeVerifier = (): StartedVerifier => ({ verify: verifyInNode, stop: () => undefined })
+export const startNodeVerifier = (): StartedVerifier => ({
+  verify: verifyInNode,
+  runVector: (vector) => runVector(vector as Fields),
+  stop: () => undefined,
+})
 
 /** One Python for many checks, many at a time. */
 export function startPythonVerifier(): StartedVerifier {
@@ -32,22 +39,25 @@ export function startPythonVerifier(): StartedVerifier {
   const child = spawn(PYTHON_VERIFIER[0], [driver, PYTHON_VERIFIER[1] as string], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
-  const waiting = new Map<number, { resolve(ended: Ended): void; reject(error: Error): void }>()
+  type Answer = Ended & { result: VectorResult }
+  const waiting = new Map<number, { resolve(answer: Answer): void; reject(error: Error): void }>()
   let calls = 0
   createInterface(child.stdout).on('line', (line) => {
-    const { id, ...ended } = JSON.parse(line) as Ended & { id: number }
-    waiting.get(id)?.resolve(ended)
+    const { id, ...answer } = JSON.parse(line) as Answer & { id: number }
+    waiting.get(id)?.resolve(answer)
     waiting.delete(id)
   })
+  const ask = (call: object) =>
+    new Promise<Answer>((resolve, reject) => {
+      waiting.set(++calls, { resolve, reject })
+      child.stdin.write(`${JSON.stringify({ id: calls, ...call })}\n`)
+    })
   child.on('exit', (code) => {
     for (const { reject } of waiting.values()) reject(new Error(`seal_verify.py ended with ${code}`))
   })
   return {
-    verify: (args) =>
-      new Promise((resolve, reject) => {
-        waiting.set(++calls, { resolve, reject })
-        child.stdin.write(`${JSON.stringify({ id: calls, args })}\n`)
-      }),
+    verify: (args) => ask({ args }),
+    runVector: async (vector) => (await ask({ vector })).result,
     stop: () => void child.stdin.end(),
   }
 }

@@ -12,6 +12,7 @@ import {
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { bindContent, commit } from '../../shared/crypto/commitment.ts'
 import { ed25519PublicKey, keyFromHex, keyToHex } from '../../shared/crypto/ed25519.ts'
+import { logRoot } from '../../shared/crypto/log-tree.ts'
 import {
   buildTree,
   foldPath,
@@ -662,13 +663,18 @@ function withSigned(chain: LedgerChain, seq: number, change: object): object {
 }
 
 /** What a verifier remembers after a good run over `seals`, the last of them signed. */
-function rememberedAfter(seals: readonly Seal[]): object {
-  const hashes = seals.map(sealPayloadHash)
+function rememberedAfter(entries: readonly LedgerEntry[], seals: readonly Seal[]): object {
+  const last = seals.at(-1) as Seal
+  const size = last.to_id
+  const frontier: string[] = []
+  for (let from = 0, width = 2 ** 52; width >= 1; width /= 2) {
+    if (Math.floor(size / width) % 2 === 0) continue
+    frontier.push(logRoot(hashLeaves(entries.slice(from, from + width))).toString('hex'))
+    from += width
+  }
   return {
-    seq: seals.length,
-    payload_hash: hashes.at(-1),
-    history: hashes.reduce((history, payloadHash) => sha256(history + payloadHash), ''),
-    pubkeys: [pubkey],
+    ...{ seq: last.seq, payload_hash: sealPayloadHash(last), pubkeys: [pubkey] },
+    log: { size, frontier },
   }
 }
 
@@ -748,7 +754,7 @@ function sealVectors(): Record<string, Vector> {
     }),
     'seal-remembered': chainVector('longer than when it was seen, and otherwise unchanged', {
       ...chain,
-      remembered: rememberedAfter([first, second]),
+      remembered: rememberedAfter(chain.entries, [first, second]),
     }),
   }
 }
@@ -890,7 +896,7 @@ function invalidSealVectors(): Record<string, InvalidVector> {
     'seal-key-not-the-remembered': invalid('key_changed', 'the whole chain is signed anew with another key', {
       ...chain,
       seals: chain.seals.map((seal) => sign(fieldsOf(seal), OTHER_SEAL_KEY)),
-      remembered: rememberedAfter([first, second]),
+      remembered: rememberedAfter(chain.entries, [first, second]),
     }),
     'seal-root-of-other-entries': invalid('wrong_root', 'an entry was changed after it was sealed', {
       seals: chain.seals,
@@ -976,7 +982,7 @@ function invalidSealVectors(): Record<string, InvalidVector> {
     ),
     'seal-head-rewritten': invalid('history_rewritten', 'the last seal that was seen is another now', {
       ...buildOlder([3, 2, 5], 0, { 2: { at: second.at + 1 } }),
-      remembered: rememberedAfter([first, second]),
+      remembered: rememberedAfter(chain.entries, [first, second]),
     }),
     'seal-before-the-head-rewritten': invalid(
       'history_rewritten',
@@ -984,7 +990,7 @@ function invalidSealVectors(): Record<string, InvalidVector> {
       {
         entries: redated.entries,
         seals: [...redated.seals.slice(0, 2), third],
-        remembered: rememberedAfter([first, second, third]),
+        remembered: rememberedAfter(chain.entries, [first, second, third]),
       },
     ),
     'seal-before-the-head-rewritten-in-vain': invalid(
@@ -1092,12 +1098,12 @@ function invalidSealVectors(): Record<string, InvalidVector> {
     'seal-chain-shortened': invalid('chain_shortened', 'seals that were seen are gone', {
       entries: chain.entries,
       seals: [first],
-      remembered: rememberedAfter([first, second]),
+      remembered: rememberedAfter(chain.entries, [first, second]),
     }),
     'seal-chain-gone': invalid('chain_shortened', 'no seal is left', {
       entries: chain.entries,
       seals: [],
-      remembered: rememberedAfter([first]),
+      remembered: rememberedAfter(chain.entries, [first]),
     }),
     'seal-signature-withdrawn': invalid(
       'signature_withdrawn',
@@ -1105,7 +1111,7 @@ function invalidSealVectors(): Record<string, InvalidVector> {
       {
         ...chain,
         seals: [first, leaveUnsigned(fieldsOf(second)), third],
-        remembered: rememberedAfter([first, second]),
+        remembered: rememberedAfter(chain.entries, [first, second]),
       },
     ),
   }
@@ -1457,7 +1463,7 @@ function invalidReceiptVectors(): Record<string, InvalidVector> {
       now: seal1.at - 3_600,
     }),
     'receipt-head-rewritten': invalid('history_rewritten', 'another payload than what was seen', post, {
-      remembered: { ...rememberedAfter([seal1]), payload_hash: sha256('other') },
+      remembered: { ...rememberedAfter(chain.entries, [seal1]), payload_hash: sha256('other') },
     }),
     'receipt-without-entries': invalid('malformed_receipt', 'it proves nothing', { ...post, entries: [] }),
     'receipt-sealed-though-waiting': invalid('malformed_receipt', 'sealed, it says, but an entry waits', {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { KeyAnswer } from '../../client/client.ts'
-import { KeyProofError, verifyKeyAnswer } from '../../client/key-proof.ts'
+import { verifyKeyAnswer } from '../../client/verify/light.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import { buildChain, makeEntry, OTHER_SEAL_KEY, SEAL_KEY } from '../support/ledger-chain.ts'
 import { keyAnswerOf, noteOf } from '../support/log-proofs.ts'
@@ -24,12 +24,17 @@ const chain = (key = second) =>
 const answerOf = (of = chain(), agentId = 'agt_0', checkpoint = noteOf(of)) =>
   keyAnswerOf(of, agentId, checkpoint)
 
+const READER = { pubkeys: [PUBKEY], policy: undefined, seen: undefined, maxAge: undefined, now: 2 ** 40 }
+
 describe('the proof of the keys of an agent', () => {
   it('leads from its keys, or from their absence, to a signed checkpoint', () => {
     expect(answerOf().keys).toMatchObject({ dm_key: second, version: 1, entry_id: 10 })
     expect(answerOf(chain(), 'agt_1').keys).toMatchObject({ version: 2, entry_id: 11 })
     for (const agentId of ['agt_0', 'agt_7', 'agt_nobody'])
-      expect(verifyKeyAnswer(agentId, answerOf(chain(), agentId), [PUBKEY]).size).toBe(15)
+      expect(verifyKeyAnswer(agentId, answerOf(chain(), agentId), READER)).toMatchObject({
+        kind: 'proven',
+        log: { size: 15 },
+      })
   })
 
   it('is refused for a swapped key, another agent, an older tree, and whatever no known key has signed', () => {
@@ -49,6 +54,6 @@ describe('the proof of the keys of an agent', () => {
       ['no proof', { ...good, tlog_proof: '' }],
     ]
     for (const [name, answer] of wrong)
-      expect(() => verifyKeyAnswer('agt_0', answer, [PUBKEY]), name).toThrow(KeyProofError)
+      expect(verifyKeyAnswer('agt_0', answer, READER).kind, name).toBe('refused')
   })
 })

@@ -1,6 +1,6 @@
-import { hash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { buildBundle, hashVerifiers } from '../../client/verify/build-bundle.ts'
 import { startNodeVerifier } from '../support/both-verifiers.ts'
 import { generateVectors, VECTOR_NAME, VECTORS_DIR, vectorText } from '../support/generate-vectors.ts'
 import { describeRules } from '../../shared/about/rules.ts'
@@ -49,14 +49,15 @@ describe('the words of the verifiers', () => {
 describe('the verifiers as files', () => {
   // holds: rules.ledger.statements.compare_sha_256_of_a_verifier
   // holds: rules.ledger.verifiers.python_seal_verify_py, rules.ledger.verifiers.seal_verify_mjs
-  it('have the SHA-256 that client/seal-verify.sha256 and the rules name (after a change: cd client, then sha256sum them anew)', () => {
-    const folder = new URL('../../client/', import.meta.url)
-    const sumOf = (file: string) => hash('sha256', readFileSync(new URL(file, folder)), 'hex')
-    const files = ['seal-verify.mjs', 'python/seal_verify.py']
-    const list = files.map((file) => `${sumOf(file)}  ${file}\n`).join('')
-    expect(readFileSync(new URL('seal-verify.sha256', folder), 'utf8')).toBe(list)
+  it('have the SHA-256 that client/seal-verify.sha256 and the rules name (after a change: npm run docs)', () => {
+    const list = hashVerifiers()
+    expect(readFileSync(new URL('../../client/seal-verify.sha256', import.meta.url), 'utf8')).toBe(list)
     const { ledger } = describeRules({ registerBits: 1, shareBits: 1, sharesPerDay: 1 })
-    expect(ledger.verifiers).toEqual(files.map((file) => ({ file, sha256: sumOf(file) })))
+    expect(ledger.verifiers.map(({ file, sha256 }) => `${sha256}  ${file}\n`).join('')).toBe(list)
+  })
+
+  it('are, in JavaScript, what client/verify is bundled to (after a change: npm run docs)', async () => {
+    expect(readFileSync(NODE_VERIFIER[1] as string, 'utf8')).toBe(await buildBundle())
   })
 
   it('need nothing beside them: the one in Python its library alone', () => {

@@ -12,6 +12,7 @@ from . import wire
 from .client import Client
 from .errors import MessageKeyError
 from .identity import Identity
+from .key_proofs import prove_keys
 from .verifying import Trust, check_receipt
 
 
@@ -113,9 +114,15 @@ def open_from(
 
 
 def _doubt(client: Client, agent_id: str, shown: str, trust: Optional[Trust]) -> Optional[str]:
-    """Why a key should not be pinned, or None: the newest change of key must be to it, under a signed seal."""
+    """Why a key should not be pinned, or None: the tree of keys must have it. Of a key that is younger than the tree, or a service
+    without one, the newest change of key must be to it, under a signed seal."""
     if trust is None:
         return "nothing is at hand to judge a seal by"
+    proven = prove_keys(client, agent_id, trust)
+    if proven.kind == "refused":
+        return proven.why
+    if proven.keys is not None and proven.keys.get("dm_key") == shown:
+        return None
     newest: Optional[Any] = None
     after = 0
     while True:
@@ -131,6 +138,8 @@ def _doubt(client: Client, agent_id: str, shown: str, trust: Optional[Trust]) ->
         after = receipt["entries"][-1]["entry"]["id"]
     if newest is None or newest["entry"]["data"].get("dm_key") != shown:
         return "the newest change of key in the ledger is not to this key"
+    if newest["entry"]["id"] <= proven.up_to:
+        return "the entry by which it was set is not what the tree of keys has"
     if not newest["sealed"] or not newest["seal"]["signed"]:
         return "its entry is not under a signed seal yet"
     return None

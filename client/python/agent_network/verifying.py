@@ -4,7 +4,7 @@ import json
 import os
 import tempfile
 from dataclasses import dataclass, field
-from typing import Any, List, Mapping, Sequence
+from typing import Any, List, Mapping, Optional, Sequence
 
 import seal_verify  # type: ignore[import-untyped]
 
@@ -13,10 +13,13 @@ from .client import Client
 
 @dataclass(frozen=True)
 class Trust:
-    """By what a seal is judged: where the verifier remembers the service, and keys that are known to be its own."""
+    """By what the service is judged: where the verifier remembers it, keys that are known to be its own, a file with whose
+    cosignatures a checkpoint must have (C2SP tlog-policy), and how old what is shown may be, in seconds."""
 
     state_file: str
     pubkeys: Sequence[str] = field(default_factory=tuple)
+    policy_file: Optional[str] = None
+    max_age: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,9 @@ class Verified:
 def _check(target: str, trust: Trust, *options: str) -> Verified:
     """Runs the verifier in this process."""
     keys = [word for key in trust.pubkeys for word in ("--pubkey", key)]
-    _, result, text = seal_verify.check([target, "--state", trust.state_file, *options, *keys])
+    policy = ["--policy", trust.policy_file] if trust.policy_file else []
+    age = ["--max-age", str(trust.max_age)] if trust.max_age is not None else []
+    _, result, text = seal_verify.check([target, "--state", trust.state_file, *options, *keys, *policy, *age])
     reasons = [one["reason"] for part in ("findings", "not_binding") for one in result.get(part) or []]
     return Verified(result["ok"], result["verdict"], reasons, text)
 

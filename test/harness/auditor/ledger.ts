@@ -184,7 +184,9 @@ async function runVerifiers(target: string, stored: Stored, folder: string): Pro
   ])
   const objections: string[] = []
   for (const [program, script] of commands) {
-    const state = path.join(folder, `${path.basename(script)}.state`)
+    // A receipt may be older than what was seen of the ledger, and nothing is at hand to compare the two.
+    const kind = target.startsWith('http') ? 'service' : 'receipt'
+    const state = path.join(folder, `${path.basename(script)}.${kind}.state`)
     // --max-age, because the last seal of a network at rest may be old.
     const verify = () =>
       runProgram(program, [script, target, '--state', state, '--max-age', '999999', ...keys], folder)

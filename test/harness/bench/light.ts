@@ -1,7 +1,8 @@
 import { createServer } from 'node:http'
 import path from 'node:path'
 import { createApp } from '../../../api/app.ts'
-import { check } from '../../../client/seal-verify.mjs'
+import { checkReceipt, checkService } from '../../../client/verify/check.ts'
+import { describe } from '../../../client/verify/report.ts'
 import { closeContext, openContext, type Context } from '../../../shared/context.ts'
 import { verifyLogConsistency } from '../../../shared/crypto/log-tree.ts'
 import { readConfig } from '../../../shared/platform/config.ts'
@@ -45,9 +46,9 @@ export async function openLightReader(env: Record<string, string>, folder: strin
   const server = createServer(createApp(ctx).listener)
   const url = `http://127.0.0.1:${await listen(server, 0, '127.0.0.1')}`
   const pubkey = (await ctx.seals.lastSigned())?.pubkey ?? ''
-  const trust = ['--state', path.join(folder, 'light.json'), '--pubkey', pubkey]
-  const first = await check([url, ...trust])
-  if (first.exitCode !== 0) throw new Error(first.text)
+  const trust = { stateFile: path.join(folder, 'light.json'), pubkeys: [pubkey] }
+  const first = await checkService(url, trust)
+  if (!first.ok) throw new Error(describe(first))
   const readText = async (route: string): Promise<string> => (await fetch(`${url}/api/v1${route}`)).text()
 
   return {
@@ -65,11 +66,10 @@ export async function openLightReader(env: Record<string, string>, folder: strin
       const receiptText = await readText(`/receipt/${recordId}`)
       const receipt = JSON.parse(receiptText) as object
       const receiptMs = await timeCpu(async () => {
-        const { exitCode, result, text } = await check(['receipt', ...trust], {
-          receipt,
+        const result = await checkReceipt(receipt, 'receipt', trust, {
           consistency: () => Promise.resolve(proof),
         })
-        if (exitCode !== 0 || result.log?.connected !== 'consistent') throw new Error(text)
+        if (!result.ok || result.log?.connected !== 'consistent') throw new Error(describe(result))
       })
       const grown = `from ${size} to ${to} entries`
       const besideLimit = (name: string, value: number, unit: string, limit: number): Figure =>

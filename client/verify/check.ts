@@ -1,0 +1,521 @@
+import path from 'node:path'
+import type { ChainWalk } from './chain.ts'
+import { walkChain, type ChainOptions, type Source } from './chain.ts'
+import { checkEvidence as judgeEvidence, keysOfEvidence, readEvidence, writeEvidence } from './evidence.ts'
+import { dumpSource, listSource, openDump, readJsonFile, readText } from './files.ts'
+import { expectHeld, Findings, Refused, Unchecked } from './findings.ts'
+import {
+  connectLogs,
+  judgeSupport,
+  logForkOf,
+  logKeysOf,
+  NO_SUPPORT,
+  parseLogPolicy,
+  readCheckpoint,
+  readConsistency,
+  verifyCheckpoint,
+  witnessesOf,
+  type Consistency,
+  type LogHead,
+  type LogPolicy,
+  type SignedLog,
+  type Support,
+} from './light.ts'
+import { keysIn, newestCheckpoint, ReceiptCheck, RECEIPT_KEY_UNKNOWN } from './receipt.ts'
+import { Keyring } from './seals.ts'
+import {
+  beginPatience,
+  fetchCheckpoint,
+  fetchConsistency,
+  judgeClock,
+  serviceSource,
+  type Patience,
+} from './service.ts'
+import {
+  changeState,
+  readState,
+  rememberCheckpoint,
+  rememberHeard,
+  seenLog,
+  type Remembered,
+} from './state.ts'
+import { GrowingTree } from './trees.ts'
+import { decodeText, isObject, nowSeconds, type Fields } from './values.ts'
+import type { AskConsistency, Connection, Doubt, SealTrust, Verification } from './verification.ts'
+
+/*
+ * Whole checks: of a service, a file, a receipt, another reader's checkpoint, and evidence. Each reads what is
+ * remembered, asks, judges, and remembers what it has verified.
+ */
+
+/**
+ * Runs a check. Whatever goes wrong in it, a mistake of its own as well, is `unchecked`.
+ *
+ * @returns what the check ends with; never rejects
+ */
+export async function verify(check: () => Promise<Verification>): Promise<Verification> {
+  try {
+    return await check()
+  } catch (error) {
+    const { word = 'failed', help = '' } = error instanceof Unchecked ? error : {}
+    const message = String(error instanceof Error ? error.message : error).slice(0, 1_000)
+    return { ok: false, binding: false, verdict: 'unchecked', error: word, message, ...(help && { help }) }
+  }
+}
+
+/**
+ * The verdict for a reader who also gave another one's SEQ:HISTORY, which older versions compared: nobody may
+ * take it for that comparison.
+ */
+export function withNothingExpected(result: Verification): Verification {
+  if (result.verdict === 'broken' || result.verdict === 'unchecked') return result
+  const message =
+    '--expect compares nothing any more: give the checkpoint that the other reader was shown to --note'
+  const doubts = [...(result.not_binding ?? []), { reason: 'not_compared', message }]
+  return { ...result, ok: false, binding: false, verdict: 'not_binding', not_binding: doubts }
+}
+
+/** A reader's trust with its policy read. */
+interface Judge {
+  readonly stateFile: string
+  readonly policy: LogPolicy | undefined
+  /** Its own keys and those of the policy's logs. */
+  readonly pinned: readonly string[]
+  readonly maxAge: number | undefined
+  /** The address of the service that is judged; undefined: not named. */
+  readonly service: string | undefined
+}
+
+/** @throws Unchecked */
+async function readTrust(
+  { stateFile, policyFile, pubkeys = [], maxAgeSeconds: maxAge }: SealTrust,
+  service: string | undefined,
+): Promise<Judge> {
+  const policy = policyFile === undefined ? undefined : await readPolicy(policyFile)
+  return { stateFile, policy, pinned: [...pubkeys, ...logKeysOf(policy)], maxAge, service }
+}
+
+/** Reads a policy of witnesses. @throws Unchecked */
+export async function readPolicy(file: string): Promise<LogPolicy> {
+  const text = await readText(file)
+  try {
+    return parseLogPolicy(text)
+  } catch (error) {
+    throw new Unchecked('usage', (error as Error).message)
+  }
+}
+
+// ——— a service, or a dump of one
+
+const DEFAULT_MAX_AGE_SECONDS = 1_800 // three intervals of ten minutes
+const MAX_TURNS = 5
+
+export interface ServiceOptions {
+  isFull?: boolean
+  /** Where to write what was read, as a dump; then all of it is read. */
+  saveFile?: string | undefined
+  maxSeals?: number
+  maxEntries?: number
+  timeoutMs?: number
+  deadlineMs?: number
+  progress?: ((line: string) => void) | undefined
+}
+
+/**
+ * Checks the ledger of a service, from what was checked before on, and remembers what it has verified.
+ *
+ * @throws Unchecked
+ */
+export async function checkService(
+  base: string,
+  trust: SealTrust,
+  options: ServiceOptions = {},
+): Promise<Verification> {
+  const judge = await readTrust(
+    { ...trust, maxAgeSeconds: trust.maxAgeSeconds ?? DEFAULT_MAX_AGE_SECONDS },
+    base,
+  )
+  const patience = beginPatience(options.timeoutMs ?? 30_000, options.deadlineMs ?? 3_600_000)
+  // Whatever another check has seen meanwhile is compared too: this one goes on from there.
+  for (let turn = 1; ; turn++) {
+    const remembered = (await readState(judge.stateFile))[base]
+    const memory = new ServiceMemory(judge.stateFile, base, remembered)
+    const walk = await walkService(base, remembered, { ...options, judge, patience, memory })
+    judgeClock(walk.findings, patience)
+    const shown =
+      walk.findings.total === 0 && walk.checked?.state.logged === true
+        ? await checkCheckpoint(base, walk, judge.policy, patience)
+        : undefined
+    const isOvertaken = walk.findings.total === 0 && (await memory.keep(walk)) === 'overtaken'
+    if (isOvertaken && turn < MAX_TURNS) continue
+    const doubts = walk.doubts(shown)
+    const message = 'other checks of this service went on meanwhile, and could not be compared with this one'
+    if (isOvertaken) doubts.push({ reason: 'not_compared', message })
+    const report = {
+      ...chainReport(base, walk),
+      checkpoint: shown === undefined ? null : headOf(shown),
+      remembered_seq: remembered?.seq ?? null,
+      state: judge.stateFile,
+    }
+    return conclude(judge, report, walk, doubts, walk.support(shown))
+  }
+}
+
+async function walkService(
+  base: string,
+  remembered: Remembered | undefined,
+  options: ServiceOptions & { judge: Judge; patience: Patience; memory: ServiceMemory },
+): Promise<ChainWalk> {
+  const { saveFile, memory } = options
+  const dump = saveFile === undefined ? undefined : await openDump(saveFile)
+  try {
+    return await walkChain(serviceSource(base, options.patience, dump), {
+      ...chainOptions(options, options.judge.pinned),
+      remembered,
+      isFull: options.isFull === true || dump !== undefined,
+      keep: async (walk) => {
+        if (walk.findings.total === 0) await memory.keep(walk)
+      },
+    })
+  } finally {
+    await dump?.close()
+  }
+}
+
+const chainOptions = (
+  { maxSeals = Infinity, maxEntries = Infinity, progress }: ServiceOptions,
+  pinned: readonly string[],
+): Pick<ChainOptions, 'pinned' | 'clock' | 'maxSeals' | 'maxEntries' | 'progress'> => ({
+  ...{ pinned, clock: nowSeconds, maxSeals, maxEntries, progress },
+})
+
+/** What is remembered of one service while it is checked. */
+class ServiceMemory {
+  readonly #file: string
+  readonly #service: string
+  #known: Remembered | undefined
+
+  constructor(file: string, service: string, known: Remembered | undefined) {
+    this.#file = file
+    this.#service = service
+    this.#known = known
+  }
+
+  /**
+   * Remembers what a walk without findings has verified, unless another check has put something else there
+   * meanwhile; never less than was known.
+   */
+  async keep(walk: ChainWalk): Promise<'kept' | 'overtaken' | 'nothing_new'> {
+    const { checked } = walk
+    if (checked === undefined || checked.seal.seq < (this.#known?.seq ?? 0)) return 'nothing_new'
+    const memory = walk.memory(checked)
+    let isOvertaken = false
+    await changeState(this.#file, (state) => {
+      const current = state[this.#service]
+      const hashes = [this.#known?.payload_hash, memory.payload_hash]
+      isOvertaken = current !== undefined && !hashes.includes(current.payload_hash)
+      if (!isOvertaken) state[this.#service] = this.#known = memory
+    })
+    return isOvertaken ? 'overtaken' : 'kept'
+  }
+}
+
+/**
+ * Fetches the newest checkpoint, and checks that a known key has signed it and that it agrees with the log
+ * that the entries give; adds what does not hold to the findings.
+ *
+ * @returns undefined if there is none, or it isn't signed
+ * @throws Unchecked
+ */
+async function checkCheckpoint(
+  base: string,
+  walk: ChainWalk,
+  policy: LogPolicy | undefined,
+  patience: Patience,
+): Promise<SignedLog | undefined> {
+  const body = await fetchCheckpoint(base, patience, witnessesOf(policy))
+  if (body === undefined || walk.checked === undefined) return undefined
+  const { size, frontier } = walk.checked.state.log
+  const own = new GrowingTree(undefined, size, frontier).head()
+  const { findings, keyring } = walk
+  const read = findings.run('checkpoint', () => {
+    let note: string
+    try {
+      note = decodeText(body)
+    } catch {
+      throw new Refused('wrong_checkpoint', 'it is no text in UTF-8')
+    }
+    return expectHeld(verifyCheckpoint(note, keyring.accepted))
+  })
+  if (read.kind === 'refused') return undefined
+  const shown = read.value
+  const proofTo = async (one: LogHead, other: LogHead) =>
+    one.size === other.size
+      ? undefined
+      : fetchConsistency(base, patience, Math.min(one.size, other.size), Math.max(one.size, other.size))
+  const proof = await proofTo(own, shown)
+  const agreed = findings.take('checkpoint', connectLogs(own, shown, proof))
+  if (agreed.kind === 'held') walk.rememberCheckpoint(shown)
+  // What other readers were shown is compared as soon as the log is long enough.
+  const beyond: string[] = []
+  for (const note of walk.heard) {
+    const heard = expectHeld(readCheckpoint(note))
+    if (heard.size > shown.size) {
+      beyond.push(note)
+      continue
+    }
+    const between = await proofTo(heard, shown)
+    const compared = findings.take('note', connectLogs(shown, heard, between))
+    if (compared.kind === 'refused') findings.fork ??= logForkOf(shown, heard, between, keyring.accepted)
+  }
+  walk.heard = beyond
+  return shown
+}
+
+const headOf = ({ origin, size, root }: SignedLog) => ({ origin, size, root })
+
+const chainReport = (target: string, walk: ChainWalk) => ({
+  kind: 'chain' as const,
+  target,
+  seals: walk.resumedAt + walk.sealsRead,
+  signed: walk.signed,
+  unsigned_seqs: walk.unsignedSeqs,
+  entries_sealed: walk.entriesSealed,
+  entries_waiting: walk.entriesWaiting,
+  resumed_at: walk.resumedAt === 0 ? null : walk.resumedAt,
+  entries_read: walk.reader.count,
+  head:
+    walk.head === undefined
+      ? null
+      : { seq: walk.head.seal.seq, payload_hash: walk.head.payloadHash, at: walk.head.seal.at },
+  head_age_seconds: walk.head === undefined ? null : nowSeconds() - walk.head.seal.at,
+  log: walk.log ?? null,
+  keys: walk.keys ?? null,
+  adoptions: walk.adoptions,
+  unreadable_amounts: walk.unreadable,
+})
+
+/** Checks a dump or a receipt in a file. @throws Unchecked */
+export async function checkFile(
+  file: string,
+  trust: SealTrust,
+  options: ServiceOptions & ReceiptOptions,
+): Promise<Verification> {
+  const lines = await dumpSource(file)
+  if (lines !== undefined) return checkDump(file, lines, trust, options)
+  const content = await readJsonFile(file)
+  const { seals, entries } = isObject(content) ? content : {}
+  if (Array.isArray(entries) && !Array.isArray(seals)) return checkReceipt(content, file, trust, options)
+  if (!Array.isArray(seals) || !Array.isArray(entries))
+    throw new Unchecked('usage', `${file} is neither a dump {entries, seals} nor a receipt`)
+  return checkDump(file, listSource(seals, entries), trust, options)
+}
+
+async function checkDump(
+  file: string,
+  source: Source,
+  trust: SealTrust,
+  options: ServiceOptions & ReceiptOptions,
+): Promise<Verification> {
+  const judge = await readTrust(trust, options.service)
+  const remembered = await findService(judge, [await findFirstKey(source)])
+  const walk = await walkChain(source, {
+    ...chainOptions(options, judge.pinned),
+    ...{ remembered, mayBeOlder: true, isFull: true },
+  })
+  const report = { ...chainReport(file, walk), remembered_seq: null }
+  return conclude(judge, report, walk, walk.doubts(undefined), walk.support(undefined))
+}
+
+/** The key of the first signed seal. */
+async function findFirstKey(source: Source): Promise<unknown> {
+  for await (const seal of source.seals(0))
+    if (isObject(seal) && seal['signed'] === true) return seal['pubkey']
+  return undefined
+}
+
+/**
+ * What is remembered of the service that a file is from, which the file doesn't say: the named service's,
+ * else that of the only one, else of the one whose key signed it; undefined if none.
+ */
+async function findService(
+  { stateFile, service }: Judge,
+  keys: readonly unknown[],
+): Promise<Remembered | undefined> {
+  const state = await readState(stateFile)
+  if (service !== undefined) return state[service]
+  const services = Object.values(state)
+  if (services.length === 1) return services[0]
+  return services.find(({ pubkeys }) => keys.some((key) => pubkeys.includes(key as string)))
+}
+
+// ——— a receipt
+
+export interface ReceiptOptions {
+  /** The remembered service that it is of, if there are several. */
+  service?: string | undefined
+  /** How to get the proof between the log that was seen and the one that is shown. */
+  consistency?: AskConsistency | undefined
+}
+
+/** Asks for the proof between two logs; undefined if there is none at hand. */
+async function proofBetween(
+  seen: LogHead | undefined,
+  shown: LogHead | undefined,
+  ask: AskConsistency | undefined,
+): Promise<Consistency | undefined> {
+  if (ask === undefined || seen === undefined || shown === undefined || seen.size === shown.size)
+    return undefined
+  const answer = await ask(Math.min(seen.size, shown.size), Math.max(seen.size, shown.size))
+  return answer === undefined ? undefined : readConsistency(answer)
+}
+
+/**
+ * Checks a receipt; remembers its checkpoint if that goes on from what was seen.
+ *
+ * @param receipt what may be one
+ * @param target what the report calls it
+ * @throws Unchecked
+ */
+export async function checkReceipt(
+  receipt: unknown,
+  target: string,
+  trust: SealTrust,
+  { service, consistency: ask }: ReceiptOptions = {},
+): Promise<Verification> {
+  const judge = await readTrust(trust, service)
+  const remembered = await findService(judge, keysIn(receipt))
+  const consistency = await proofBetween(seenLog(remembered), newestCheckpoint(receipt), ask)
+  const reader = { pinned: judge.pinned, remembered, now: nowSeconds(), consistency }
+  const check = new ReceiptCheck(receipt, reader)
+  const { log } = check
+  const report = {
+    kind: 'receipt' as const,
+    target,
+    id: check.id,
+    entries_sealed: check.entriesSealed,
+    entries_waiting: check.entriesWaiting,
+    unsigned_seqs: check.unsignedSeqs,
+    openings: check.openings,
+    authors: check.authors,
+    log: log === undefined ? null : { ...headOf(log.signed), connected: log.connected },
+    proves: 'presence',
+  }
+  const result = await conclude(judge, report, check, check.doubts(), check.support)
+  if (result.verdict === 'good' && log?.connected === 'consistent' && service !== undefined)
+    await changeState(judge.stateFile, (state) => rememberCheckpoint(state, service, log.signed))
+  return result
+}
+
+// ——— another reader's checkpoint
+
+/**
+ * Compares a checkpoint that another reader was shown with what is remembered of the service. One that goes on
+ * from that is remembered, and so is one beyond it that can't be compared yet.
+ *
+ * @param target what the report calls it
+ * @throws Unchecked
+ */
+export async function checkNote(
+  note: string,
+  target: string,
+  trust: SealTrust,
+  { service, consistency: ask }: ReceiptOptions = {},
+): Promise<Verification> {
+  const judge = await readTrust(trust, service)
+  const remembered = await findService(judge, [])
+  const findings = new Findings()
+  const keyring = new Keyring(judge.pinned, remembered?.pubkeys ?? [])
+  const seen = seenLog(remembered)
+  const read = findings.take('note', verifyCheckpoint(note, keyring.accepted))
+  const shown = read.kind === 'held' ? read.value : undefined
+  let connected: Connection | null = null
+  if (shown !== undefined && seen !== undefined) {
+    const proof = await proofBetween(seen, shown, ask)
+    const compared = findings.take('note', connectLogs(seen, shown, proof))
+    if (compared.kind === 'held') connected = compared.value
+    else findings.fork ??= logForkOf(seen, shown, proof, keyring.accepted)
+  }
+  const isConnected = connected === 'same' || connected === 'consistent'
+  if (shown !== undefined && service !== undefined && connected !== null && connected !== 'same')
+    await changeState(judge.stateFile, (state) =>
+      isConnected ? rememberCheckpoint(state, service, shown) : rememberHeard(state, service, shown.note),
+    )
+  const report = {
+    kind: 'note' as const,
+    target,
+    log: shown === undefined ? null : { ...headOf(shown), connected },
+    pubkeys: [...keyring.accepted],
+  }
+  const message = 'nothing that was seen of this log could be compared with it'
+  const isOpen = seen === undefined || connected === 'not_checked'
+  return conclude(
+    judge,
+    report,
+    { findings, keyring },
+    isOpen ? [{ reason: 'not_compared', message }] : [],
+    // A checkpoint is asked about, and no entries.
+    {
+      ...NO_SUPPORT,
+      checkpoints: shown === undefined ? [] : [shown],
+      seenSize: isConnected ? (seen?.size ?? null) : null,
+    },
+  )
+}
+
+// ——— evidence
+
+/** Checks a file that is to prove that one key signed two histories. @throws Unchecked */
+export async function checkEvidence(file: string, trust: SealTrust): Promise<Verification> {
+  const evidence = readEvidence(await readJsonFile(file))
+  if (evidence === undefined) throw new Unchecked('usage', `${file} is not evidence of a fork`)
+  const { pinned, stateFile } = await readTrust(trust, undefined)
+  const named = keysOfEvidence(evidence)
+  const remembered = Object.values(await readState(stateFile)).find(({ pubkeys }) =>
+    named.some((key) => pubkeys.includes(key as string)),
+  )
+  const keyring = new Keyring(pinned, remembered?.pubkeys ?? [])
+  const { findings, report } = judgeEvidence(evidence, keyring)
+  const isUnknown = keyring.trust === 'first_seen'
+  return conclude(
+    { stateFile },
+    { kind: 'evidence', target: file, ...report },
+    { findings, keyring },
+    isUnknown ? [{ reason: 'key_unknown', message: RECEIPT_KEY_UNKNOWN }] : [],
+  )
+}
+
+/**
+ * Makes the verdict of the findings and of why nothing binds. Writes the two sides of a contradiction, if one
+ * was found, beside the state file.
+ */
+async function conclude(
+  judge: Partial<Judge> & Pick<Judge, 'stateFile'>,
+  report: Fields & Pick<Verification, 'kind'>,
+  { findings, keyring }: { findings: Findings; keyring: Keyring },
+  ownDoubts: readonly Doubt[],
+  support?: Support,
+): Promise<Verification> {
+  const now = nowSeconds()
+  const { policy, maxAge, stateFile, service } = judge
+  const judged = support && judgeSupport(policy, support, keyring.trust, { now, maxAge })
+  const doubts = [...ownDoubts, ...(judged?.doubts ?? [])]
+  const verdict = findings.total > 0 ? 'broken' : doubts.length > 0 ? 'not_binding' : 'good'
+  const evidence =
+    findings.fork === undefined
+      ? {}
+      : { evidence: await writeEvidence(path.dirname(stateFile), findings.fork, service, now) }
+  return {
+    ok: verdict === 'good',
+    binding: verdict === 'good',
+    verdict,
+    pubkeys: [...keyring.seen],
+    key_trust: keyring.trust,
+    ...report,
+    ...(judged === undefined ? {} : { rests_on: verdict === 'broken' ? null : judged.rests }),
+    not_binding: verdict === 'broken' ? [] : doubts,
+    findings: findings.list,
+    findings_total: findings.total,
+    ...evidence,
+  }
+}
