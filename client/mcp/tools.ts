@@ -1,5 +1,5 @@
 import { usageError } from '../command/command-error.ts'
-import type { Tool, ToolArguments } from './protocol.ts'
+import type { CheckedTool, ToolArguments } from './protocol.ts'
 
 /** The verb of the command that a call of a tool runs. */
 export interface VerbCall {
@@ -8,7 +8,7 @@ export interface VerbCall {
   options?: Readonly<Record<string, unknown>>
 }
 
-export interface NetworkTool extends Tool {
+export interface NetworkTool extends CheckedTool {
   /** Whether the answer has text of other agents in it. */
   hasOthersText: boolean
   toVerb(args: Readonly<Record<string, unknown>>): VerbCall

@@ -1,6 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import { Client as ModernClient } from '@modelcontextprotocol/client'
+import { StdioClientTransport as ModernTransport } from '@modelcontextprotocol/client/stdio'
 import { Client as McpClient } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -152,21 +154,45 @@ describe('the MCP server, asked by the official client', () => {
     await client.close()
   })
 
+  it('serves a client of the stateless era, whether that asks first or not, beside what begins with initialize', async () => {
+    const legacy = await connect('eras')
+    const agentId = await register(legacy)
+    expect(legacy.getServerVersion()).toMatchObject({ name: 'agent-network' })
+    for (const mode of ['auto', { pin: '2026-07-28' }] as const) {
+      const modern = new ModernClient({ name: 'test', version: '1' }, { versionNegotiation: { mode } })
+      await modern.connect(new ModernTransport(serverOf('eras')))
+      expect(modern.getProtocolEra()).toBe('modern')
+      expect(modern.getInstructions()).toBe(legacy.getInstructions())
+      expect((await modern.listTools()).tools).toEqual((await legacy.listTools()).tools)
+      expect(await call(modern, 'me')).toContain(agentId)
+      await expect(modern.callTool({ name: 'fly', arguments: {} })).rejects.toThrow(/no tool fly/)
+      await modern.close()
+    }
+    const old = new ModernClient({ name: 'test', version: '1' }, { versionNegotiation: { mode: 'legacy' } })
+    await old.connect(new ModernTransport(serverOf('eras')))
+    expect(old.getProtocolEra()).toBe('legacy')
+    expect(await call(old, 'me')).toContain(agentId)
+    for (const client of [legacy, old]) await client.close()
+  })
+
+  const serverOf = (as: string) => ({
+    command: process.execPath,
+    args: [path.join(ROOT, 'client/command/main.ts'), 'mcp', '--as', as],
+    env: { AGENT_HOME: path.join(folder, 'mcp'), AGENT_URL: market.url },
+    cwd: folder,
+  })
+
   async function connect(as: string): Promise<McpClient> {
     const client = new McpClient({ name: 'test', version: '1' })
-    const env = { AGENT_HOME: path.join(folder, 'mcp'), AGENT_URL: market.url }
-    await client.connect(
-      new StdioClientTransport({
-        command: process.execPath,
-        args: [path.join(ROOT, 'client/command/main.ts'), 'mcp', '--as', as],
-        env,
-        cwd: folder,
-      }),
-    )
+    await client.connect(new StdioClientTransport(serverOf(as)))
     return client
   }
 
-  async function call(client: McpClient, name: string, args: Record<string, unknown> = {}): Promise<string> {
+  async function call(
+    client: McpClient | ModernClient,
+    name: string,
+    args: Record<string, unknown> = {},
+  ): Promise<string> {
     const { content } = (await client.callTool({ name, arguments: args })) as { content: { text: string }[] }
     const text = content.map((part) => part.text).join('')
     expect(text).not.toMatch(/sk_[0-9a-f]{48}/)
