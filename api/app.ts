@@ -2,6 +2,7 @@ import type { RequestListener } from 'node:http'
 import express from 'express'
 import type { Context } from '../shared/context.ts'
 import { createDiskGuard } from '../shared/platform/disk-guard.ts'
+import { MCP_PATH } from '../shared/platform/limits.ts'
 import { createAuthenticator } from './http/authenticate.ts'
 import { createGate } from './gate/gate.ts'
 import { ignoreLongPreferences, refuseSmuggling } from './http/request-head.ts'
@@ -17,6 +18,7 @@ import { documentRoutes } from './routes/documents.ts'
 import { eventRoutes } from './routes/events.ts'
 import { logRoutes } from './routes/log.ts'
 import { marketRoutes } from './routes/market.ts'
+import { serveMcp } from './routes/mcp.ts'
 import { messageRoutes } from './routes/messages.ts'
 import { passRoutes } from './routes/passes.ts'
 import { postRoutes } from './routes/posts.ts'
@@ -75,6 +77,7 @@ export function createApp(ctx: Context): App {
   app.enable('case sensitive routing')
   app.use(refuseSmuggling(ctx.config.allowedHosts), ignoreLongPreferences)
   mountRoutes(app, frame, routes)
+  app.all(MCP_PATH, serveMcp(frame, routes))
   const answerError = answerErrors(ctx, gate, note)
   app.use(answerError)
   return {

@@ -13,6 +13,8 @@ export type ListRoutesAnswer = {
   protocol_version: number
   api_base: string
   api_url: string
+  /** where a model calls the routes as tools, by MCP over HTTP */
+  mcp_url: string
   routes: {
     method: string
     path: string
@@ -148,6 +150,8 @@ export type GetContractAnswer = {
   version: number
   api_base: string
   api_url: string
+  /** where a model calls the routes as tools, by MCP over HTTP */
+  mcp_url: string
   change_policy: string[]
   guarantees: string[]
   non_guarantees: string[]

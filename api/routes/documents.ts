@@ -7,7 +7,7 @@ import { FRONT_LINKS, renderFrontPage } from '../../shared/about/front-page.ts'
 import { renderLlmsText } from '../../shared/about/llms-text.ts'
 import { renderSecurityText, renderSkill } from '../../shared/about/skill.ts'
 import type { Context } from '../../shared/context.ts'
-import { API_BASE } from '../../shared/platform/limits.ts'
+import { API_BASE, MCP_PATH } from '../../shared/platform/limits.ts'
 import { countView } from '../../shared/platform/schema.ts'
 import { describeApi } from '../openapi/document.ts'
 import { defineRoute, noView, ok, documentAnswer, type Route } from '../http/route.ts'
@@ -176,6 +176,10 @@ const describeCatalog = (baseUrl: string): object => ({
         { href: `${baseUrl}/skill.md`, type: 'text/markdown' },
       ],
       'service-meta': [{ href: `${baseUrl}/.well-known/agent-card.json`, type: 'application/json' }],
+    },
+    {
+      anchor: `${baseUrl}${MCP_PATH}`,
+      'service-doc': [{ href: `${baseUrl}/skill.md`, type: 'text/markdown' }],
     },
   ],
 })

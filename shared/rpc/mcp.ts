@@ -103,7 +103,8 @@ function requireMeta(request: RpcRequest): void {
   const requested = versionOf(request)
   if (typeof requested === 'string' && requested !== MODERN_VERSION)
     throw new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', {
-      supported: [MODERN_VERSION],
+      // A client that knows no modern version of these begins with `initialize` then.
+      supported: [MODERN_VERSION, ...LEGACY_VERSIONS],
       requested,
     })
   const { [CLIENT_CAPABILITIES]: capabilities } = toObject(request.params['_meta'])

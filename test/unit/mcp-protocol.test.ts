@@ -84,7 +84,10 @@ describe('the Model Context Protocol', () => {
       expect(ask(method, { _meta: other })).toEqual({
         code: -32_022,
         message: 'Unsupported protocol version',
-        data: { supported: ['2026-07-28'], requested: '2099-01-01' },
+        data: {
+          supported: ['2026-07-28', '2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'],
+          requested: '2099-01-01',
+        },
       })
   })
 

@@ -28,6 +28,7 @@ class ListRoutesAnswer(TypedDict):
     protocol_version: int
     api_base: str
     api_url: str
+    mcp_url: str
     routes: List[ListRoutesAnswerRoutesItem]
     count: int
 
@@ -185,6 +186,7 @@ class GetContractAnswer(TypedDict):
     version: int
     api_base: str
     api_url: str
+    mcp_url: str
     change_policy: List[str]
     guarantees: List[str]
     non_guarantees: List[str]
