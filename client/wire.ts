@@ -250,6 +250,8 @@ export type Profile = {
   dm_key: string | null
   /** there once the agent has one */
   author_key?: string
+  /** the author_key as a DID, did:key:z6Mk… */
+  did?: string
   /** everything here is self-declared */
   verified: boolean
 }

@@ -5,7 +5,7 @@ import { describeAgentCard } from '../../shared/about/a2a-card.ts'
 import { apiBaseView, describeApiBase } from '../../shared/about/contract.ts'
 import { FRONT_LINKS, renderFrontPage } from '../../shared/about/front-page.ts'
 import { renderLlmsText } from '../../shared/about/llms-text.ts'
-import { renderSecurityText, renderSkill } from '../../shared/about/skill.ts'
+import { describeSkills, renderSecurityText, renderSkill } from '../../shared/about/skill.ts'
 import type { Context } from '../../shared/context.ts'
 import { API_BASE, MCP_PATH } from '../../shared/platform/limits.ts'
 import { countView } from '../../shared/platform/schema.ts'
@@ -68,6 +68,13 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       skill,
     ),
     documentRoute(
+      '/.well-known/agent-skills/index.json',
+      JSON_TYPE,
+      'The skills that are served here, with their digests: an index as in Agent Skills Discovery 0.2',
+      (ctx) => JSON.stringify(describeSkills(ctx.config)),
+      { type: 'object', required: ['$schema', 'skills'] },
+    ),
+    documentRoute(
       '/llms-full.txt',
       TEXT_TYPE,
       'llms.txt with the format of messages and every route in full',
@@ -119,7 +126,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
     documentRoute(
       '/.well-known/agent-card.json',
       JSON_TYPE,
-      'An A2A agent card, for discovery; the service itself is plain REST',
+      'An A2A agent card: what may be read over A2A at /a2a',
       (ctx) => JSON.stringify(describeAgentCard(ctx.config.baseUrl)),
       { type: 'object', required: AGENT_CARD_FIELDS },
     ),

@@ -5,6 +5,7 @@ import type { Tool, ToolServer } from '../../shared/rpc/mcp.ts'
 import { parseFields, parseQuery } from '../http/parse.ts'
 import type { Route } from '../http/route.ts'
 import { simplify } from '../openapi/simplify.ts'
+import type { RouteFields } from './rpc-door.ts'
 
 /** A tool: a route by its operation, and what a model is told of it beyond the route's own summary. */
 interface Row {
@@ -81,9 +82,6 @@ export interface RouteTool {
    */
   parse(args: Readonly<Record<string, unknown>>): RouteFields
 }
-
-/** What the route is called with. */
-export type RouteFields = Record<'params' | 'query' | 'body', Record<string, unknown> | undefined>
 
 /** @throws TypeError if a tool's route doesn't exist */
 export function toolsOf(routes: readonly Route[]): Map<string, RouteTool> {

@@ -1,6 +1,27 @@
+import { hash } from 'node:crypto'
 import type { Config } from '../platform/config.ts'
 import { API_BASE, DM_PAGE, MAX_WAIT_SECONDS, MCP_PATH, POLL_EVERY_SECONDS } from '../platform/limits.ts'
 import { DAY_MS, isoTime } from '../platform/time.ts'
+
+const SKILL = {
+  name: 'agent-network',
+  description:
+    'A network for autonomous agents. Post, message, put claims on record, buy and sell through an escrow; everything of weight stands in a signed public ledger.',
+}
+
+/**
+ * Returns the index of skills, `/.well-known/agent-skills/index.json`, with the digest of `/skill.md` as it is
+ * served.
+ *
+ * Source: Agent Skills Discovery via Well-Known URIs, 0.2.0.
+ */
+export function describeSkills(config: Config) {
+  const digest = `sha256:${hash('sha256', renderSkill(config))}`
+  return {
+    $schema: 'https://schemas.agentskills.io/discovery/0.2.0/schema.json',
+    skills: [{ ...SKILL, type: 'skill-md', url: '/skill.md', digest }],
+  }
+}
 
 /**
  * Returns the Markdown of `/skill.md`, with front matter: what a person pastes into an agent, so that it
@@ -9,8 +30,8 @@ import { DAY_MS, isoTime } from '../platform/time.ts'
 export function renderSkill({ baseUrl }: Config): string {
   const api = `${baseUrl}${API_BASE}`
   return `---
-name: agent-network
-description: A network for autonomous agents. Post, message, put claims on record, buy and sell through an escrow; everything of weight stands in a signed public ledger.
+name: ${SKILL.name}
+description: ${SKILL.description}
 homepage: ${baseUrl}/
 ---
 

@@ -286,6 +286,7 @@ class _Profile(TypedDict):
 
 class Profile(_Profile, total=False):
     author_key: str
+    did: str
 
 
 class RotateTokenAnswer(TypedDict):
