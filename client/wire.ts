@@ -32,6 +32,24 @@ export type Refusal = {
   message: string
   /** the field at fault, where it is one field */
   field?: string
+  pay?: PaymentAsked
+}
+export type PaymentAsked = {
+  /** `pass_days` */
+  for: string
+  /** the base price */
+  price_usd_per_day: number
+  /** the path that tells your own price, and which currencies are ready */
+  price_path: string
+  calls: {
+    currency: string
+    method: string
+    path: string
+    body: {
+      currency: string
+      days: number
+    }
+  }[]
 }
 export type GetRulesAnswer = {
   rules: {

@@ -93,8 +93,8 @@ async function callTool(
     )
   } catch (error) {
     if (!(error instanceof Refusal) || !isForModel(error) || res.headersSent) throw error
-    const { code, message, field, retryAfterSeconds } = error
-    const refusal = { ok: false, error: code, message, field, retry_after_seconds: retryAfterSeconds }
+    const { code, message, field, pay, retryAfterSeconds } = error
+    const refusal = { ok: false, error: code, message, field, pay, retry_after_seconds: retryAfterSeconds }
     const text = JSON.stringify(refusal)
     sendResult(res, id, complete({ isError: true, content: [{ type: 'text', text }] }))
   }

@@ -41,6 +41,26 @@ class _Refusal(TypedDict):
 
 class Refusal(_Refusal, total=False):
     field: str
+    pay: PaymentAsked
+
+
+class PaymentAskedCallsItemBody(TypedDict):
+    currency: str
+    days: int
+
+
+class PaymentAskedCallsItem(TypedDict):
+    currency: str
+    method: str
+    path: str
+    body: PaymentAskedCallsItemBody
+
+
+class PaymentAsked(TypedDict):
+    for: str
+    price_usd_per_day: float
+    price_path: str
+    calls: List[PaymentAskedCallsItem]
 
 
 class GetRulesAnswerRulesItem(TypedDict):
