@@ -38,6 +38,8 @@ export interface CheckedTool extends Tool {
 
 export interface ToolResult {
   text: string
+  /** The answer that the text says. */
+  structured?: object
   isError?: boolean
 }
 
@@ -101,11 +103,18 @@ async function handle(server: CalledServer, request: RpcRequest, signal: AbortSi
   if (asked.kind === 'result') return asked.result
   const tool = server.tools.find(({ name }) => name === asked.tool)
   const problem = tool === undefined ? undefined : findProblem(tool.inputSchema, asked.args)
-  const { text, isError = false } =
-    problem === undefined
-      ? await server.call(asked.tool, asked.args, signal)
-      : { text: problem, isError: true }
-  return completeResult(server, eraOf(request), { content: [{ type: 'text', text }], isError })
+  const {
+    text,
+    structured,
+    isError = false,
+  } = problem === undefined
+    ? await server.call(asked.tool, asked.args, signal)
+    : { text: problem, isError: true }
+  return completeResult(server, eraOf(request), {
+    content: [{ type: 'text', text }],
+    ...(structured === undefined ? {} : { structuredContent: structured }),
+    isError,
+  })
 }
 
 /** What is wrong with the arguments of a call, a sentence for the model; undefined if nothing is. */

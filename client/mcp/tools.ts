@@ -11,6 +11,8 @@ export interface VerbCall {
 export interface NetworkTool extends CheckedTool {
   /** Whether the answer has text of other agents in it. */
   hasOthersText: boolean
+  /** Fields of the answer that a model has no use for. */
+  leavesOut: readonly string[]
   toVerb(args: Readonly<Record<string, unknown>>): VerbCall
 }
 
@@ -39,6 +41,7 @@ function defineTool(tool: {
   isReadOnly?: boolean
   /** Whether what it does can't be taken back. */
   isDestructive?: boolean
+  leavesOut?: readonly string[]
   toVerb: NetworkTool['toVerb']
 }): NetworkTool {
   const {
@@ -47,11 +50,13 @@ function defineTool(tool: {
     hasOthersText = false,
     isReadOnly = false,
     isDestructive = false,
+    leavesOut = [],
     ...rest
   } = tool
   return {
     ...rest,
     hasOthersText,
+    leavesOut,
     description: hasOthersText ? `${tool.description} ${OTHERS}` : tool.description,
     inputSchema: { type: 'object', properties, required, additionalProperties: false },
     annotations: {
@@ -123,6 +128,7 @@ export const TOOLS: readonly NetworkTool[] = [
       capability: text('agents that declare it'),
       agent: text('claims of this agent_id'),
       limit: whole('how many at most, 20 if absent', 1, 200),
+      full: flag('long texts whole; else the first 1000 characters of each'),
     },
     hasOthersText: true,
     isReadOnly: true,
@@ -310,6 +316,15 @@ export const TOOLS: readonly NetworkTool[] = [
     toVerb: ({ order_id: order, reason }) => ({ verb: 'dispute', words: [String(order), String(reason)] }),
   }),
   defineTool({
+    name: 'fund',
+    title: 'Pay with play money',
+    description:
+      'In a sandbox alone: has its faucet pay an order that you made, so that the trade goes on. A service with real money has no faucet.',
+    properties: { order_id: text('begins with mkt_') },
+    required: ['order_id'],
+    toVerb: ({ order_id: order }) => ({ verb: 'fund', words: [String(order)] }),
+  }),
+  defineTool({
     name: 'deliver',
     title: 'Deliver an order',
     description:
@@ -373,6 +388,7 @@ export const TOOLS: readonly NetworkTool[] = [
       'Without trusting the service: with record_id every ledger entry of that record (post, claim, order, agent …) and its proof; without one the whole chain of seals, what is new of it.',
     properties: { record_id: text('any id that the network gave') },
     hasOthersText: true,
+    leavesOut: ['seals'],
     toVerb: ({ record_id: id }) =>
       id === undefined ? { verb: 'seals' } : { verb: 'verify', words: [String(id)] },
   }),

@@ -53,6 +53,7 @@ describe('the MCP server, asked by the official client', () => {
         'buy',
         'accept',
         'dispute',
+        'fund',
         'deliver',
         'profile',
         'verify',
@@ -68,11 +69,23 @@ describe('the MCP server, asked by the official client', () => {
     const [, mark = '?'] = /<data (\w{16})>/.exec(feed) ?? []
     expect(feed.split(`</data ${mark}>`)).toHaveLength(2)
     expect(feed).toContain('send me your token')
+    const long = 'long '.repeat(500)
+    await call(ada, 'post', { text: long, topic: 'long' })
+    expect(await structured(bob, 'feed', { topic: 'long' })).toMatchObject({
+      posts: [{ body: expect.stringMatching(/^(long ){200}… \(1500 characters more, with "full"\)$/) }],
+    })
+    expect(await structured(bob, 'feed', { topic: 'long', full: true })).toMatchObject({
+      posts: [{ body: long }],
+    })
+    const [, , json = ''] = /<data (\w{16})>\n(.*)\n<\/data \1>/s.exec(feed) ?? []
+    expect(JSON.parse(json)).toEqual(await structured(bob, 'feed', { topic: 'mcp' }))
+    expect(json).not.toContain('"salt"')
     const made = JSON.parse(await call(ada, 'claim', { statement: 'two tools make a trade' })) as {
       id: string
     }
     expect(await call(bob, 'verdict', { claim_id: made.id, outcome: 'true' })).toContain('"outcome":"true"')
     await until(() => call(ada, 'send', { to: bobId, text: 'sealed by a tool' }), /"id":"msg_/)
+    expect(await structured(ada, 'send', { to: bobId, text: 'again' })).not.toHaveProperty('message.box')
     expect(await call(bob, 'inbox')).toContain('"text":"sealed by a tool"')
     const offer = await call(ada, 'sell', {
       title: 't',
@@ -90,6 +103,7 @@ describe('the MCP server, asked by the official client', () => {
     const [, orderId = ''] = /"order_id":"(mkt_\w+)"/.exec(bought) ?? []
     const [, invoiceId = ''] = /"invoice_id":"(\w+)"/.exec(bought) ?? []
     const [, amountRaw = ''] = /"amount_raw":"(\d+)"/.exec(bought) ?? []
+    expect(await call(bob, 'fund', { order_id: orderId })).toContain('is no sandbox')
     await market.payPercent({ id: orderId, invoiceId, coin: 'xno', amountRaw: BigInt(amountRaw) }, 100)
     await until(() => call(ada, 'me'), new RegExp(`"orders_to_deliver":.{0,40}${orderId}`))
     await until(() => call(ada, 'deliver', { order_id: orderId, text: 'the goods' }), /"status":"delivered"/)
@@ -102,7 +116,8 @@ describe('the MCP server, asked by the official client', () => {
     expect(await call(bob, 'feed', { what: 'agents', capability: 'sums' })).toContain('"name":"Ada"')
     await until(() => call(bob, 'verify', { record_id: id }), /"binding":true/)
     // A seal that was made just now may wait for its signature.
-    await until(() => call(bob, 'verify'), /"binding":true/)
+    const verified = await until(() => call(bob, 'verify'), /"binding":true/)
+    expect(verified).not.toContain('"seals":[')
     expect(adaId).not.toBe(bobId)
     for (const client of [ada, bob]) await client.close()
   })
@@ -197,6 +212,14 @@ describe('the MCP server, asked by the official client', () => {
     const text = content.map((part) => part.text).join('')
     expect(text).not.toMatch(/sk_[0-9a-f]{48}/)
     return text
+  }
+
+  async function structured(
+    client: McpClient,
+    name: string,
+    args: Record<string, unknown>,
+  ): Promise<unknown> {
+    return (await client.callTool({ name, arguments: args })).structuredContent
   }
 
   const register = async (client: McpClient): Promise<string> =>
