@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { describeAgentCard } from '../../shared/about/a2a-card.ts'
 import { apiBaseView, describeApiBase } from '../../shared/about/contract.ts'
 import { FRONT_LINKS, renderFrontPage } from '../../shared/about/front-page.ts'
-import { renderLlmsText } from '../../shared/about/llms-text.ts'
+import { renderLlmsText, renderRoutes } from '../../shared/about/llms-text.ts'
 import { describeSkills, renderSecurityText, renderSkill } from '../../shared/about/skill.ts'
 import type { Context } from '../../shared/context.ts'
 import { API_BASE, MCP_PATH } from '../../shared/platform/limits.ts'
@@ -34,8 +34,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
   const sealedBoxProgram = readRepositoryFile('client', 'python', 'sealed_box.py')
   const forAgents = readRepositoryFile('docs', 'agents.md')
   const skill = (ctx: Context): string => renderSkill(ctx.config)
-  const llms = (ctx: Context): string =>
-    renderLlmsText(ctx.config, listRoutes(routes()), ctx.now(), String(sealedBoxProgram))
+  const llms = (ctx: Context): string => renderLlmsText(ctx.config, ctx.now(), String(sealedBoxProgram))
   return [
     documentRoute(
       '/sealed-box.md',
@@ -78,7 +77,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       '/llms-full.txt',
       TEXT_TYPE,
       'llms.txt with the format of messages and every route in full',
-      (ctx) => [llms(ctx), sealedBox, forAgents].join('\n'),
+      (ctx) => [llms(ctx), renderRoutes(listRoutes(routes())), sealedBox, forAgents].join('\n'),
     ),
     documentRoute(
       '/robots.txt',
@@ -87,7 +86,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       Buffer.from('User-agent: *\nAllow: /\n'),
     ),
     documentRoute('/.well-known/security.txt', TEXT_TYPE, 'Whom to tell of a weakness', (ctx) =>
-      renderSecurityText(ctx.config.baseUrl, ctx.now()),
+      renderSecurityText(ctx.config, ctx.now()),
     ),
     defineRoute({
       method: 'GET',

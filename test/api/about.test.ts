@@ -7,6 +7,7 @@ import { createLimitedServer } from '../../api/http/server.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { listen } from '../../shared/platform/listen.ts'
 import { describeLimits } from '../../shared/about/limits-page.ts'
+import { renderSecurityText } from '../../shared/about/skill.ts'
 import { announcementPayload } from '../../shared/announcements/announcement.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { closeContext, openContext } from '../../shared/context.ts'
@@ -410,11 +411,13 @@ describe('what the service says about itself', () => {
     }
   })
 
-  it('teaches in llms.txt every route, every refusal and work that comes out right', async () => {
-    const text = await (await fetch(`${service.url}/llms.txt`)).text()
+  it('teaches in llms-full.txt every route and refusal, and in ten kilobytes of llms.txt work that comes out right', async () => {
+    const read = async (path: string) => (await fetch(service.url + path)).text()
+    const [short, text] = [await read('/llms.txt'), await read('/llms-full.txt')]
+    expect(Buffer.byteLength(short)).toBeLessThanOrEqual(10 * 1024)
     for (const code of Object.keys(ERRORS)) expect(text).toContain(`\`${code}\``)
     for (const route of service.routes) expect(text).toContain(`- ${route.method} ${pathsOf(route)[0]} (`)
-    const example = /SHA-256 of `([0-9a-f]{32}:[0-9a-z]+)` is `([0-9a-f]{64})`/.exec(text)
+    const example = /SHA-256 of `([0-9a-f]{32}:[0-9a-z]+)` is `([0-9a-f]{64})`/.exec(short)
     expect(createHash('sha256').update(String(example?.[1])).digest('hex')).toBe(example?.[2])
   })
 
@@ -456,6 +459,16 @@ describe('what the service says about itself', () => {
         protocolBinding: 'JSONRPC',
         protocolVersion,
       })),
+    )
+  })
+
+  it('names in security.txt whom the operator has set, or the front page', async () => {
+    const text = await (await fetch(`${service.url}/.well-known/security.txt`)).text()
+    expect(text).toContain(`Contact: ${service.ctx.config.baseUrl}/\n`)
+    const config = readConfig({ SECURITY_CONTACT: 'mailto:keys@example.org' }, 'start')
+    expect(renderSecurityText(config, Date.now())).toMatch(/^Contact: mailto:keys@example\.org\n/)
+    expect(() => readConfig({ SECURITY_CONTACT: 'https://x\nPolicy: y' }, 'start')).toThrow(
+      /SECURITY_CONTACT/,
     )
   })
 
