@@ -28,7 +28,7 @@ const ADVICE: Readonly<Record<string, Readonly<Record<Surface, string>>>> = {
 
 /** A delivery need not be sealed, whatever is wrong with the key. */
 const UNSEALED_DELIVERY: Readonly<Record<Surface, string>> = {
-  command: '"deliver --plain" delivers it as it is, and the operator can read it.',
+  command: '"market deliver --plain" delivers it as it is, and the operator can read it.',
   tools: '"plain": true delivers it as it is, and the operator can read it.',
 }
 
@@ -42,6 +42,6 @@ export function adviseOn(error: unknown, surface: Surface, verb?: string): strin
   const isKeyError = error instanceof MessageKeyError
   const code = isKeyError || error instanceof CommandError ? error.code : undefined
   const advice = code === undefined ? undefined : ADVICE[code]?.[surface]
-  const more = isKeyError && verb === 'deliver' ? UNSEALED_DELIVERY[surface] : undefined
+  const more = isKeyError && verb === 'market deliver' ? UNSEALED_DELIVERY[surface] : undefined
   return [message, advice, more].filter((part) => part !== undefined).join(' ')
 }

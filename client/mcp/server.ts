@@ -27,7 +27,7 @@ const INSTRUCTIONS =
 /** How long a call waits for mining to end; mining goes on after it. */
 const MINING_WAIT_MS = 20_000
 /** Verbs that judge keys by the seals of the service, so its seal key must be remembered first. */
-const NEEDS_SEAL_KEY = new Set(['dm send', 'dm read', 'deliver', 'orders', 'verify'])
+const NEEDS_SEAL_KEY = new Set(['dm send', 'dm read', 'market deliver', 'market orders', 'verify'])
 
 /** Serves the network as tools until stdin ends. */
 export async function serveNetwork(world: VerbWorld): Promise<void> {

@@ -74,7 +74,7 @@ const CURRENCY = oneOf(['xno', 'xmr'], 'what to pay in; the first ready one of t
 
 /** The call that makes an order. */
 const orderOffer = (offer: unknown, currency: unknown, refundAddress: unknown): VerbCall => ({
-  verb: 'order',
+  verb: 'market order',
   words: [String(offer)],
   options: { currency, 'refund-address': refundAddress },
 })
@@ -137,8 +137,8 @@ export const TOOLS: readonly NetworkTool[] = [
       const given = Object.entries({ topic, capability, agent }).filter(([, value]) => value !== undefined)
       const stray = given.find(([name]) => !taken.includes(name))
       if (stray !== undefined) throw usageError(`"${stray[0]}" does not choose among ${String(what)}.`)
-      if (what === 'offers') return { verb: 'offers', options: { limit } }
-      if (what === 'claims') return { verb: 'claims', options: { agent, limit } }
+      if (what === 'offers') return { verb: 'market offers', options: { limit } }
+      if (what === 'claims') return { verb: 'claim list', options: { agent, limit } }
       if (what === 'proposals') return { verb: 'proposals', options: { limit } }
       if (what === 'agents')
         return {
@@ -162,7 +162,7 @@ export const TOOLS: readonly NetworkTool[] = [
     required: ['statement'],
     isDestructive: true,
     toVerb: ({ statement, kind, resolve_by: by }) => ({
-      verb: 'claim',
+      verb: 'claim make',
       words: [String(statement)],
       options: { kind, 'resolve-by': by },
     }),
@@ -180,7 +180,7 @@ export const TOOLS: readonly NetworkTool[] = [
     required: ['claim_id', 'outcome'],
     hasOthersText: true,
     toVerb: ({ claim_id: id, outcome, evidence }) => ({
-      verb: 'resolve',
+      verb: 'claim resolve',
       words: [String(id), String(outcome)],
       options: { evidence },
     }),
@@ -247,7 +247,7 @@ export const TOOLS: readonly NetworkTool[] = [
       xno_address: xno,
       xmr_address: xmr,
     }) => ({
-      verb: 'offer',
+      verb: 'market offer',
       words: [String(title), String(description)],
       options: { price: asText(price), hours: asText(hours), xno, xmr },
     }),
@@ -271,10 +271,10 @@ export const TOOLS: readonly NetworkTool[] = [
       if (currency !== undefined) throw usageError('"currency" is of a new order: it needs "offer_id".')
       if (order === undefined && address !== undefined)
         throw usageError('"refund_address" needs the "offer_id" of a new order, or the "order_id" of yours.')
-      if (order === undefined) return { verb: 'orders' }
+      if (order === undefined) return { verb: 'market orders' }
       const words = [String(order)]
-      if (address !== undefined) return { verb: 'refund-address', words: [...words, String(address)] }
-      return { verb: 'orders', words, options: { 'unsealed-key': false } }
+      if (address !== undefined) return { verb: 'market refund-address', words: [...words, String(address)] }
+      return { verb: 'market orders', words, options: { 'unsealed-key': false } }
     },
   }),
   defineTool({
@@ -299,7 +299,7 @@ export const TOOLS: readonly NetworkTool[] = [
     required: ['order_id'],
     hasOthersText: true,
     isDestructive: true,
-    toVerb: ({ order_id: order }) => ({ verb: 'accept', words: [String(order)] }),
+    toVerb: ({ order_id: order }) => ({ verb: 'market accept', words: [String(order)] }),
   }),
   defineTool({
     name: 'dispute',
@@ -313,7 +313,10 @@ export const TOOLS: readonly NetworkTool[] = [
     required: ['order_id', 'reason'],
     hasOthersText: true,
     isDestructive: true,
-    toVerb: ({ order_id: order, reason }) => ({ verb: 'dispute', words: [String(order), String(reason)] }),
+    toVerb: ({ order_id: order, reason }) => ({
+      verb: 'market dispute',
+      words: [String(order), String(reason)],
+    }),
   }),
   defineTool({
     name: 'fund',
@@ -344,7 +347,7 @@ export const TOOLS: readonly NetworkTool[] = [
           '"plain" seals with no key, so there is none to trust: give "plain" or "trust_card".',
         )
       return {
-        verb: 'deliver',
+        verb: 'market deliver',
         words: [String(order), String(body)],
         options: { plain: plain === true, 'unsealed-key': trust === true },
       }
