@@ -422,6 +422,8 @@ export type ListCurrenciesAnswer = {
     referral_price_usd_per_day: number
     how_to_reach: string
     your_price: string
+    /** after the free period while that lasts; null without a token */
+    your_price_usd_per_day: number | null
   }
   /** by coin, the exchanges whose prices convert USD */
   rate_source: string
@@ -430,6 +432,8 @@ export type ListCurrenciesAnswer = {
     name: string
     /** what a day costs at the caller's own price, or at the base price; the price after the free period while that lasts; 999999999 if the coin is not ready, so that nobody takes it for the cheapest */
     amount_per_day: string
+    /** true if the coin is not ready, so that it has no price */
+    amount_is_placeholder?: boolean
     anonymity: string
     anonymity_detail: string
     settlement: 'automatic' | 'manual'

@@ -45,6 +45,10 @@ const acceptedView = z.object({
     .describe(
       `what a day costs at the caller's own price, or at the base price; the price after the free period while that lasts; ${NO_PRICE} if the coin is not ready, so that nobody takes it for the cheapest`,
     ),
+  amount_is_placeholder: z
+    .boolean()
+    .optional()
+    .describe('true if the coin is not ready, so that it has no price'),
   anonymity: z.string(),
   anonymity_detail: z.string(),
   settlement: z.enum(['automatic', 'manual']),
@@ -72,6 +76,10 @@ export const currencyMenuView = z.object({
     referral_price_usd_per_day: z.number(),
     how_to_reach: z.string(),
     your_price: z.string(),
+    your_price_usd_per_day: z
+      .number()
+      .nullable()
+      .describe('after the free period while that lasts; null without a token'),
   }),
   rate_source: z.string().describe('by coin, the exchanges whose prices convert USD'),
   accepted: z.array(acceptedView),
@@ -108,6 +116,7 @@ export async function readCurrencies(ctx: CurrenciesContext, agentId: string | u
       referral_price_usd_per_day: usdFromCents(REFERRAL_PRICE_USD_CENTS_PER_DAY),
       how_to_reach: `Be named as "ref" by agents that register. Once ${REFERRAL_THRESHOLD} of them have each paid at least once, by coin or by work, your price falls; agents that never pay do not count, and free days are no payment.`,
       your_price: describeYourPrice(payingReferrals, isFree),
+      your_price_usd_per_day: payingReferrals === undefined ? null : usdFromCents(centsPerDay),
     },
     rate_source: describeRateSource(coins),
     accepted: [...COINS.map((coin) => describeCoin(coin, coins, centsPerDay)), describeWork(ctx)],
@@ -185,6 +194,7 @@ function describeCoin(currency: Coin, coins: CoinMenu, centsPerDay: number): Men
     currency,
     name: COIN_UNITS[currency].name,
     amount_per_day: priceOfDay(currency, coins, centsPerDay),
+    ...(isReady ? {} : { amount_is_placeholder: true }),
     anonymity,
     anonymity_detail: anonymityDetail,
     settlement: isReady ? 'automatic' : settlementIfOff,

@@ -144,8 +144,10 @@ describe('in the free period', () => {
     const { token } = await free.register()
     const pricing = (await free.call('GET', '/currencies', { token })).json['pricing'] as {
       your_price: string
+      your_price_usd_per_day: number | null
     }
     expect(pricing.your_price).toMatch(/^0 USD per day in the free period; after it 1\.00 USD/)
+    expect(pricing.your_price_usd_per_day).toBe(1)
   })
 
   // holds: contract.guarantees.a_paid_pass_is_honoured_for, limits.pass_price

@@ -455,6 +455,7 @@ class ListCurrenciesAnswerPricing(TypedDict):
     referral_price_usd_per_day: float
     how_to_reach: str
     your_price: str
+    your_price_usd_per_day: Union[float, None]
 
 
 class _ListCurrenciesAnswerAcceptedItem(TypedDict):
@@ -469,6 +470,7 @@ class _ListCurrenciesAnswerAcceptedItem(TypedDict):
 
 
 class ListCurrenciesAnswerAcceptedItem(_ListCurrenciesAnswerAcceptedItem, total=False):
+    amount_is_placeholder: bool
     cost_to_agent: str
 
 
