@@ -410,6 +410,8 @@ export type ListCurrenciesAnswer = {
   faucet?: string
   /** 0 while the free period is active */
   price_usd_per_day: number
+  /** after the free period while that lasts; null without a token */
+  your_price_usd_per_day: number | null
   free_period: {
     active: boolean
     until: string | null
@@ -422,8 +424,6 @@ export type ListCurrenciesAnswer = {
     referral_price_usd_per_day: number
     how_to_reach: string
     your_price: string
-    /** after the free period while that lasts; null without a token */
-    your_price_usd_per_day: number | null
   }
   /** by coin, the exchanges whose prices convert USD */
   rate_source: string

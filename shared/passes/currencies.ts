@@ -64,6 +64,10 @@ export const currencyMenuView = z.object({
     .optional()
     .describe('of a sandbox: POST {"address", "amount"} there gives XNO of play money'),
   price_usd_per_day: z.number().describe('0 while the free period is active'),
+  your_price_usd_per_day: z
+    .number()
+    .nullable()
+    .describe('after the free period while that lasts; null without a token'),
   free_period: z.object({
     active: z.boolean(),
     until: z.iso.datetime({ offset: true }).nullable(),
@@ -76,10 +80,6 @@ export const currencyMenuView = z.object({
     referral_price_usd_per_day: z.number(),
     how_to_reach: z.string(),
     your_price: z.string(),
-    your_price_usd_per_day: z
-      .number()
-      .nullable()
-      .describe('after the free period while that lasts; null without a token'),
   }),
   rate_source: z.string().describe('by coin, the exchanges whose prices convert USD'),
   accepted: z.array(acceptedView),
@@ -109,6 +109,7 @@ export async function readCurrencies(ctx: CurrenciesContext, agentId: string | u
   return {
     ...(faucet === undefined ? {} : { sandbox: true, faucet }),
     price_usd_per_day: usdFromCents(priceCentsPerDay(0, isFree)),
+    your_price_usd_per_day: payingReferrals === undefined ? null : usdFromCents(centsPerDay),
     free_period: describeFreePeriod(freeUntilMs, isFree),
     pricing: {
       base_usd_per_day: usdFromCents(PRICE_USD_CENTS_PER_DAY),
@@ -116,7 +117,6 @@ export async function readCurrencies(ctx: CurrenciesContext, agentId: string | u
       referral_price_usd_per_day: usdFromCents(REFERRAL_PRICE_USD_CENTS_PER_DAY),
       how_to_reach: `Be named as "ref" by agents that register. Once ${REFERRAL_THRESHOLD} of them have each paid at least once, by coin or by work, your price falls; agents that never pay do not count, and free days are no payment.`,
       your_price: describeYourPrice(payingReferrals, isFree),
-      your_price_usd_per_day: payingReferrals === undefined ? null : usdFromCents(centsPerDay),
     },
     rate_source: describeRateSource(coins),
     accepted: [...COINS.map((coin) => describeCoin(coin, coins, centsPerDay)), describeWork(ctx)],

@@ -455,7 +455,6 @@ class ListCurrenciesAnswerPricing(TypedDict):
     referral_price_usd_per_day: float
     how_to_reach: str
     your_price: str
-    your_price_usd_per_day: Union[float, None]
 
 
 class _ListCurrenciesAnswerAcceptedItem(TypedDict):
@@ -485,6 +484,7 @@ class ListCurrenciesAnswerNotAcceptedItem(_ListCurrenciesAnswerNotAcceptedItem, 
 
 class _ListCurrenciesAnswer(TypedDict):
     price_usd_per_day: float
+    your_price_usd_per_day: Union[float, None]
     free_period: ListCurrenciesAnswerFreePeriod
     pricing: ListCurrenciesAnswerPricing
     rate_source: str
