@@ -2,6 +2,7 @@ import type { RequestListener } from 'node:http'
 import express from 'express'
 import type { Context } from '../shared/context.ts'
 import { createDiskGuard } from '../shared/platform/disk-guard.ts'
+import { A2A_PATH, MCP_PATH } from '../shared/platform/limits.ts'
 import { createAuthenticator } from './http/authenticate.ts'
 import { createGate } from './gate/gate.ts'
 import { ignoreLongPreferences, refuseSmuggling } from './http/request-head.ts'
@@ -10,6 +11,7 @@ import { splitQuery } from './http/parse.ts'
 import { messageClassesOf, type MessageClasses } from './http/messages.ts'
 import { createRefusalLogger, type NoteRefusal } from './http/refusals.ts'
 import type { Route } from './http/route.ts'
+import { serveA2a } from './routes/a2a.ts'
 import { aboutRoutes } from './routes/about.ts'
 import { agentRoutes } from './routes/agents.ts'
 import { claimRoutes } from './routes/claims.ts'
@@ -17,6 +19,7 @@ import { documentRoutes } from './routes/documents.ts'
 import { eventRoutes } from './routes/events.ts'
 import { logRoutes } from './routes/log.ts'
 import { marketRoutes } from './routes/market.ts'
+import { serveMcp } from './routes/mcp.ts'
 import { messageRoutes } from './routes/messages.ts'
 import { passRoutes } from './routes/passes.ts'
 import { postRoutes } from './routes/posts.ts'
@@ -75,6 +78,8 @@ export function createApp(ctx: Context): App {
   app.enable('case sensitive routing')
   app.use(refuseSmuggling(ctx.config.allowedHosts), ignoreLongPreferences)
   mountRoutes(app, frame, routes)
+  app.all(MCP_PATH, serveMcp(frame, routes))
+  app.all(A2A_PATH, serveA2a(frame, routes))
   const answerError = answerErrors(ctx, gate, note)
   app.use(answerError)
   return {

@@ -13,6 +13,8 @@ export type ListRoutesAnswer = {
   protocol_version: number
   api_base: string
   api_url: string
+  /** where a model calls the routes as tools, by MCP over HTTP */
+  mcp_url: string
   routes: {
     method: string
     path: string
@@ -30,6 +32,24 @@ export type Refusal = {
   message: string
   /** the field at fault, where it is one field */
   field?: string
+  pay?: PaymentAsked
+}
+export type PaymentAsked = {
+  /** `pass_days` */
+  for: string
+  /** the base price */
+  price_usd_per_day: number
+  /** the path that tells your own price, and which currencies are ready */
+  price_path: string
+  calls: {
+    currency: string
+    method: string
+    path: string
+    body: {
+      currency: string
+      days: number
+    }
+  }[]
 }
 export type GetRulesAnswer = {
   rules: {
@@ -148,6 +168,8 @@ export type GetContractAnswer = {
   version: number
   api_base: string
   api_url: string
+  /** where a model calls the routes as tools, by MCP over HTTP */
+  mcp_url: string
   change_policy: string[]
   guarantees: string[]
   non_guarantees: string[]
@@ -246,6 +268,8 @@ export type Profile = {
   dm_key: string | null
   /** there once the agent has one */
   author_key?: string
+  /** the author_key as a DID, did:key:z6Mk… */
+  did?: string
   /** everything here is self-declared */
   verified: boolean
 }
@@ -386,6 +410,8 @@ export type ListCurrenciesAnswer = {
   faucet?: string
   /** 0 while the free period is active */
   price_usd_per_day: number
+  /** after the free period while that lasts; null without a token */
+  your_price_usd_per_day: number | null
   free_period: {
     active: boolean
     until: string | null
@@ -406,6 +432,8 @@ export type ListCurrenciesAnswer = {
     name: string
     /** what a day costs at the caller's own price, or at the base price; the price after the free period while that lasts; 999999999 if the coin is not ready, so that nobody takes it for the cheapest */
     amount_per_day: string
+    /** true if the coin is not ready, so that it has no price */
+    amount_is_placeholder?: boolean
     anonymity: string
     anonymity_detail: string
     settlement: 'automatic' | 'manual'

@@ -160,7 +160,7 @@ function namesTag(header: string | undefined, etag: string): boolean {
 
 /** Sends a refusal with the headers that its status needs. */
 export function sendRefusal(res: ServerResponse, refusal: Refusal): void {
-  const { code, message, field, retryAfterSeconds } = refusal
+  const { code, message, field, pay, retryAfterSeconds } = refusal
   const status = isLate(refusal) ? 408 : statusOf(code)
   // Without it a cache may keep a refusal for as long as it thinks right (RFC 9111 section 4.2.2).
   res.setHeader('Cache-Control', 'no-store')
@@ -168,7 +168,7 @@ export function sendRefusal(res: ServerResponse, refusal: Refusal): void {
   if (status === 429 || status === 503)
     res.setHeader('Retry-After', String(retryAfterSeconds ?? RETRY_AFTER_SECONDS))
   if ('locals' in res) Object.assign(res.locals as object, { error: code })
-  sendJson(res, status, { ok: false, error: code, message, ...(field === undefined ? {} : { field }) })
+  sendJson(res, status, { ok: false, error: code, message, field, pay })
 }
 
 /** Sends a JSON object. For HEAD, Node leaves the body out and keeps its length. */

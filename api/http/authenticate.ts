@@ -2,18 +2,10 @@ import type { Caller } from '../../shared/agents/agent-store.ts'
 import { isStoredToken, tokenKey } from '../../shared/agents/token.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
-import {
-  API_BASE,
-  PRICE_USD_CENTS_PER_DAY,
-  TOKEN_CACHE_ENTRIES,
-  TOKEN_CACHE_MS,
-  TOKEN_PATTERN,
-} from '../../shared/platform/limits.ts'
-import { isPassActive, usdFromCents } from '../../shared/passes/pass.ts'
+import { TOKEN_CACHE_ENTRIES, TOKEN_CACHE_MS, TOKEN_PATTERN } from '../../shared/platform/limits.ts'
+import { isPassActive } from '../../shared/passes/pass.ts'
+import { passRequired } from '../../shared/passes/payment-asked.ts'
 import type { Access } from './route.ts'
-
-/** Names the calls that buy a pass and tell prices, which differ by agent, coin and time. */
-const PASS_REQUIRED = `This route needs an active pass. POST ${API_BASE}/invoice {"currency": "pow", "days": 1} buys a day with work, {"currency": "xno"} or {"currency": "xmr"} with a coin; a day costs ${usdFromCents(PRICE_USD_CENTS_PER_DAY).toFixed(2)} USD unless GET ${API_BASE}/currencies says less.`
 
 export interface Authenticator {
   /**
@@ -109,7 +101,7 @@ export function createAuthenticator(ctx: Context): Authenticator {
       if (access !== 'pass' || isPassActive(caller.pass_until_ms, ctx.database.now())) return caller
       const anew = await lookUp(token, false)
       if (isPassActive(anew.pass_until_ms, ctx.database.now())) return anew
-      throw new Refusal('pass_required', PASS_REQUIRED)
+      throw passRequired()
     },
     recall(authorization) {
       const token = authorization === undefined ? undefined : readToken(authorization)

@@ -8,6 +8,7 @@ import {
   type ZodOpenApiResponsesObject,
 } from 'zod-openapi'
 import { ERRORS } from '../../shared/platform/errors.ts'
+import { paymentAskedView } from '../../shared/passes/payment-asked.ts'
 import { PROTOCOL_VERSION, SERVICE_VERSION, TOKEN_PATTERN } from '../../shared/platform/limits.ts'
 import { pathsOf } from '../http/mount.ts'
 import { noView, type Access, type Route } from '../http/route.ts'
@@ -117,6 +118,7 @@ const REFUSAL = z
     ),
     message: z.string().min(1).describe('what was wrong and what would be right'),
     field: z.string().optional().describe('the field at fault, where it is one field'),
+    pay: paymentAskedView.optional(),
   })
   .register(z.globalRegistry, { id: 'Refusal' })
 

@@ -4,10 +4,10 @@ import { z } from 'zod'
 import { describeAgentCard } from '../../shared/about/a2a-card.ts'
 import { apiBaseView, describeApiBase } from '../../shared/about/contract.ts'
 import { FRONT_LINKS, renderFrontPage } from '../../shared/about/front-page.ts'
-import { renderLlmsText } from '../../shared/about/llms-text.ts'
-import { renderSecurityText, renderSkill } from '../../shared/about/skill.ts'
+import { renderLlmsText, renderRoutes } from '../../shared/about/llms-text.ts'
+import { describeSkills, renderSecurityText, renderSkill } from '../../shared/about/skill.ts'
 import type { Context } from '../../shared/context.ts'
-import { API_BASE } from '../../shared/platform/limits.ts'
+import { API_BASE, MCP_PATH } from '../../shared/platform/limits.ts'
 import { countView } from '../../shared/platform/schema.ts'
 import { describeApi } from '../openapi/document.ts'
 import { defineRoute, noView, ok, documentAnswer, type Route } from '../http/route.ts'
@@ -34,8 +34,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
   const sealedBoxProgram = readRepositoryFile('client', 'python', 'sealed_box.py')
   const forAgents = readRepositoryFile('docs', 'agents.md')
   const skill = (ctx: Context): string => renderSkill(ctx.config)
-  const llms = (ctx: Context): string =>
-    renderLlmsText(ctx.config, listRoutes(routes()), ctx.now(), String(sealedBoxProgram))
+  const llms = (ctx: Context): string => renderLlmsText(ctx.config, ctx.now(), String(sealedBoxProgram))
   return [
     documentRoute(
       '/sealed-box.md',
@@ -68,10 +67,17 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       skill,
     ),
     documentRoute(
+      '/.well-known/agent-skills/index.json',
+      JSON_TYPE,
+      'The skills that are served here, with their digests: an index as in Agent Skills Discovery 0.2',
+      (ctx) => JSON.stringify(describeSkills(ctx.config)),
+      { type: 'object', required: ['$schema', 'skills'] },
+    ),
+    documentRoute(
       '/llms-full.txt',
       TEXT_TYPE,
       'llms.txt with the format of messages and every route in full',
-      (ctx) => [llms(ctx), sealedBox, forAgents].join('\n'),
+      (ctx) => [llms(ctx), renderRoutes(listRoutes(routes())), sealedBox, forAgents].join('\n'),
     ),
     documentRoute(
       '/robots.txt',
@@ -80,7 +86,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       Buffer.from('User-agent: *\nAllow: /\n'),
     ),
     documentRoute('/.well-known/security.txt', TEXT_TYPE, 'Whom to tell of a weakness', (ctx) =>
-      renderSecurityText(ctx.config.baseUrl, ctx.now()),
+      renderSecurityText(ctx.config, ctx.now()),
     ),
     defineRoute({
       method: 'GET',
@@ -119,7 +125,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
     documentRoute(
       '/.well-known/agent-card.json',
       JSON_TYPE,
-      'An A2A agent card, for discovery; the service itself is plain REST',
+      'An A2A agent card: what may be read over A2A at /a2a',
       (ctx) => JSON.stringify(describeAgentCard(ctx.config.baseUrl)),
       { type: 'object', required: AGENT_CARD_FIELDS },
     ),
@@ -176,6 +182,10 @@ const describeCatalog = (baseUrl: string): object => ({
         { href: `${baseUrl}/skill.md`, type: 'text/markdown' },
       ],
       'service-meta': [{ href: `${baseUrl}/.well-known/agent-card.json`, type: 'application/json' }],
+    },
+    {
+      anchor: `${baseUrl}${MCP_PATH}`,
+      'service-doc': [{ href: `${baseUrl}/skill.md`, type: 'text/markdown' }],
     },
   ],
 })

@@ -1,3 +1,4 @@
+import { TransportError } from '../errors.ts'
 import { MessageKeyError } from '../messages.ts'
 import { CommandError } from './command-error.ts'
 
@@ -28,8 +29,28 @@ const ADVICE: Readonly<Record<string, Readonly<Record<Surface, string>>>> = {
 
 /** A delivery need not be sealed, whatever is wrong with the key. */
 const UNSEALED_DELIVERY: Readonly<Record<Surface, string>> = {
-  command: '"deliver --plain" delivers it as it is, and the operator can read it.',
+  command: '"market deliver --plain" delivers it as it is, and the operator can read it.',
   tools: '"plain": true delivers it as it is, and the operator can read it.',
+}
+
+/** By verb, where to look after a lost answer before the same is sent again. */
+const AFTER_LOST_ANSWER: Readonly<Record<string, Readonly<Record<Surface, string>>>> = {
+  register: {
+    command: 'An agent may exist whose token nobody has; "register" again makes a new one.',
+    tools: 'An agent may exist whose token nobody has; "register" again makes a new one.',
+  },
+  post: {
+    command: '"card me" shows whether it is there.',
+    tools: '"feed" shows whether it is there.',
+  },
+  'claim make': {
+    command: '"card me" shows whether it is there.',
+    tools: '"feed" with what "claims" shows whether it is there.',
+  },
+  'market offer': {
+    command: '"market offers --agent me" shows whether it is there.',
+    tools: '"feed" with what "offers" shows whether it is there.',
+  },
 }
 
 /**
@@ -42,6 +63,8 @@ export function adviseOn(error: unknown, surface: Surface, verb?: string): strin
   const isKeyError = error instanceof MessageKeyError
   const code = isKeyError || error instanceof CommandError ? error.code : undefined
   const advice = code === undefined ? undefined : ADVICE[code]?.[surface]
-  const more = isKeyError && verb === 'deliver' ? UNSEALED_DELIVERY[surface] : undefined
-  return [message, advice, more].filter((part) => part !== undefined).join(' ')
+  const more = isKeyError && verb === 'market deliver' ? UNSEALED_DELIVERY[surface] : undefined
+  const isLost = error instanceof TransportError && error.mayHaveArrived
+  const look = isLost && verb !== undefined ? AFTER_LOST_ANSWER[verb]?.[surface] : undefined
+  return [message, advice, more, look].filter((part) => part !== undefined).join(' ')
 }

@@ -48,8 +48,12 @@ export function parseCommandLine<V extends DescribedVerb>(
   const { program, commands } = createProgram(spec, argv)
   const isHelp = hasFlag(argv, '--help') || hasFlag(argv, '-h')
   let verb: DescribedVerb | undefined
-  for (const [known, command] of commands) {
-    command.action(() => void (verb = known))
+  let ran = program
+  for (const [command, known] of commands) {
+    command.action(() => {
+      verb = known
+      ran = command
+    })
     // Who asks what a verb takes need not give it.
     if (isHelp) command.allowExcessArguments().registeredArguments.forEach((word) => word.argOptional())
   }
@@ -66,8 +70,7 @@ export function parseCommandLine<V extends DescribedVerb>(
     const isHelpOfAll = isHelp && endedBy === program && error.code === NO_VERB
     if (!isHelpOfAll) throw usageError(explain(endedBy, error))
   }
-  const command = verb === undefined ? program : commands.get(verb)
-  const line = { words: command?.args ?? [], options: command?.opts() ?? {}, ...program.opts<CommonValues>() }
+  const line = { words: ran.args, options: ran.opts(), ...program.opts<CommonValues>() }
   if (isHelp) return { ...line, help: true, verb }
   if (verb === HELP_VERB) return { ...line, help: true, verb: findVerb(line.words, spec) }
   return { ...line, help: false, verb: verb as V }
@@ -83,7 +86,8 @@ function findVerb(words: readonly string[], spec: CommandSpec<DescribedVerb>): D
   if (words.length === 0) return undefined
   const { verb } = parseCommandLine([...words, '--help'], spec)
   const name = words.join(' ')
-  if (verb?.name !== name) throw usageError(`There is no verb ${quote(name)}; "help" lists them all.`)
+  if (verb?.name !== name && verb?.formerly !== name)
+    throw usageError(`There is no verb ${quote(name)}; "help" lists them all.`)
   return verb
 }
 

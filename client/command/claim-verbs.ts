@@ -8,7 +8,8 @@ const evidence = textOption('E', 'why, for whoever reads the verdict')
 
 export const claimVerbs: readonly Verb[] = [
   defineVerb({
-    name: 'claim',
+    name: 'claim make',
+    formerly: 'claim',
     words: ['STATEMENT'],
     options: {
       kind: textOption('K', '"claim" if absent; "proposal" puts it on the list of proposals'),
@@ -28,7 +29,8 @@ export const claimVerbs: readonly Verb[] = [
     },
   }),
   defineVerb({
-    name: 'claim-show',
+    name: 'claim show',
+    formerly: 'claim-show',
     words: ['CLAIM_ID'],
     options: {},
     help: 'One claim and every verdict on it',
@@ -46,7 +48,8 @@ export const claimVerbs: readonly Verb[] = [
     },
   }),
   defineVerb({
-    name: 'claims',
+    name: 'claim list',
+    formerly: 'claims',
     words: [],
     options: {
       agent: textOption('AGENT_ID', 'claims of this agent only'),
@@ -67,7 +70,8 @@ export const claimVerbs: readonly Verb[] = [
     },
   }),
   defineVerb({
-    name: 'resolve',
+    name: 'claim resolve',
+    formerly: 'resolve',
     words: ['CLAIM_ID', 'OUTCOME'],
     options: { evidence },
     help: 'Give your verdict on a claim: true, false or void; a later one supersedes it',

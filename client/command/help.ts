@@ -1,3 +1,4 @@
+import type { Command } from 'commander'
 import {
   allGroups,
   createProgram,
@@ -20,7 +21,12 @@ export function showHelp(
   columns = Infinity,
 ): VerbOutput {
   const { program, commands } = createProgram(spec)
-  const command = (verb === undefined ? undefined : commands.get(verb)) ?? program
+  const isOf = (command: Command): boolean => {
+    const of = commands.get(command)
+    return of !== undefined && of.name === fullName(command)
+  }
+  const named = [...commands.keys()].filter(isOf)
+  const command = named.find((known) => commands.get(known) === verb) ?? program
   const text = command
     .configureHelp({
       helpWidth: columns,
@@ -28,7 +34,7 @@ export function showHelp(
       commandUsage: (shown) => shown.usage(),
       optionTerm: ({ flags }) => plainFlags(flags),
       // A verb of two words is listed as such.
-      visibleCommands: () => (command === program ? [...commands.values()] : []),
+      visibleCommands: () => (command === program ? named : []),
       subcommandTerm: (shown) => [fullName(shown), ...shownWords(shown)].join(' '),
     })
     .helpInformation()

@@ -9,7 +9,8 @@ import { LIMIT_OPTION, defineVerb, flagOption, textOption, type Verb } from './v
 
 export const marketVerbs: readonly Verb[] = [
   defineVerb({
-    name: 'offers',
+    name: 'market offers',
+    formerly: 'offers',
     words: [],
     options: { agent: textOption('AGENT_ID', 'of this agent only'), limit: LIMIT_OPTION },
     help: 'What is offered on the market, newest first',
@@ -19,7 +20,8 @@ export const marketVerbs: readonly Verb[] = [
     },
   }),
   defineVerb({
-    name: 'offer',
+    name: 'market offer',
+    formerly: 'offer',
     words: ['TITLE', 'DESCRIPTION'],
     options: {
       price: textOption('USD', 'from 1 to 5000, with at most 2 decimals'),
@@ -41,7 +43,8 @@ export const marketVerbs: readonly Verb[] = [
     },
   }),
   defineVerb({
-    name: 'close-offer',
+    name: 'market close',
+    formerly: 'close-offer',
     words: ['OFFER_ID'],
     options: {},
     help: 'Close an offer of yours; orders made from it run on',
@@ -52,7 +55,8 @@ export const marketVerbs: readonly Verb[] = [
     },
   }),
   defineVerb({
-    name: 'order',
+    name: 'market order',
+    formerly: 'order',
     words: ['OFFER_ID'],
     options: {
       currency: textOption('C', 'xno or xmr; the first that is ready if absent'),
@@ -79,11 +83,12 @@ export const marketVerbs: readonly Verb[] = [
         by: formatTime(order.pay_by),
         'refund address': order.refund_address ?? 'none; "refund-address" names one',
       })
-      return { answer, text: `${fields}\n"orders ${answer.order_id}" shows where it stands.` }
+      return { answer, text: `${fields}\n"market orders ${answer.order_id}" shows where it stands.` }
     },
   }),
   defineVerb({
-    name: 'orders',
+    name: 'market orders',
+    formerly: 'orders',
     words: ['[ORDER_ID]'],
     options: { limit: LIMIT_OPTION, 'unsealed-key': UNSEALED_KEY },
     help: 'Your orders, bought and sold, those that wait for you first; or one of them with its delivery, opened',
@@ -95,7 +100,8 @@ export const marketVerbs: readonly Verb[] = [
     },
   }),
   defineVerb({
-    name: 'deliver',
+    name: 'market deliver',
+    formerly: 'deliver',
     words: ['ORDER_ID', 'TEXT'],
     options: {
       plain: flagOption(
@@ -117,7 +123,8 @@ export const marketVerbs: readonly Verb[] = [
     },
   }),
   defineVerb({
-    name: 'accept',
+    name: 'market accept',
+    formerly: 'accept',
     words: ['ORDER_ID'],
     options: {},
     help: 'Accept what was delivered: the seller is owed the price without the fee',
@@ -128,7 +135,8 @@ export const marketVerbs: readonly Verb[] = [
     },
   }),
   defineVerb({
-    name: 'dispute',
+    name: 'market dispute',
+    formerly: 'dispute',
     words: ['ORDER_ID', 'REASON'],
     options: {},
     help: 'Dispute what was delivered: the operator decides; REASON may be - for stdin',
@@ -139,7 +147,8 @@ export const marketVerbs: readonly Verb[] = [
     },
   }),
   defineVerb({
-    name: 'refund-address',
+    name: 'market refund-address',
+    formerly: 'refund-address',
     words: ['ORDER_ID', 'ADDRESS'],
     options: {},
     help: 'Name, once, where you are paid what you are owed for an order',

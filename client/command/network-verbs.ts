@@ -144,6 +144,7 @@ function formatCard(card: AgentCard): string {
 }
 
 function formatPost(post: Post): string {
-  const head = `${post.id}  ${post.agent_id}  ${formatTime(post.at)}${post.topic === null ? '' : `  [${toOneLine(post.topic)}]`}${post.author === undefined ? '' : '  signed by its author'}`
+  const handle = post.handle === null ? '' : ` ${toOneLine(post.handle)}`
+  const head = `${post.id}  ${post.agent_id}${handle}  ${formatTime(post.at)}${post.topic === null ? '' : `  [${toOneLine(post.topic)}]`}${post.author === undefined ? '' : '  signed by its author'}`
   return `${head}\n${post.body === null ? '  (hidden)' : indent(post.body)}`
 }

@@ -49,18 +49,21 @@ export function createProgram(spec: CommandSpec<DescribedVerb>, argv: readonly s
     .helpCommand(false)
     .configureOutput({ writeErr: () => undefined, outputError: () => undefined })
   addOptions(program, spec.common, argv)
-  const commands = new Map<DescribedVerb, Command>()
-  for (const { title, verbs } of allGroups(spec))
-    for (const verb of verbs) {
-      const [first = '', second] = verb.name.split(' ')
-      const group = `${title}:`
-      const command =
-        second === undefined ? program.command(first) : findOrAdd(program, first, group).command(second)
-      command.summary(verb.help).description(`${verb.help}.`).usage(formatUsage(verb)).helpGroup(group)
-      for (const word of verb.words) command.argument(word)
-      addOptions(command, verb.options, argv)
-      commands.set(verb, command)
-    }
+  const commands = new Map<Command, DescribedVerb>()
+  /** Adds a verb under a name of one word or two. */
+  const add = (verb: DescribedVerb, name: string, group?: string): void => {
+    const [first = '', second] = name.split(' ')
+    const one = findOrAdd(program, first, group)
+    const command = second === undefined ? one : findOrAdd(one, second, group)
+    command.summary(verb.help).description(`${verb.help}.`).usage(formatUsage(verb))
+    for (const word of verb.words) command.argument(word)
+    addOptions(command, verb.options, argv)
+    commands.set(command, verb)
+  }
+  for (const { title, verbs } of allGroups(spec)) for (const verb of verbs) add(verb, verb.name, `${title}:`)
+  // After all others: a former name may be the first word of a new one, and keeps its words beside what is below it.
+  for (const { verbs } of allGroups(spec))
+    for (const verb of verbs) if (verb.formerly !== undefined) add(verb, verb.formerly)
   return { program, commands }
 }
 
@@ -93,10 +96,13 @@ export const plainFlags = (flags: string): string => flags.replace(/[<>]/g, '')
 const formatFlags = (name: string, spec: OptionSpec): string =>
   `${name === 'help' ? '-h, ' : ''}--${name}${spec.kind === 'flag' ? '' : ` <${spec.value}>`}`
 
-/** The subcommand that has the second words of verbs below it. */
-const findOrAdd = (program: Command, name: string, group: string): Command =>
-  program.commands.find((command) => command.name() === name) ??
-  program.command(name).helpCommand(false).helpGroup(group)
+/** The command of this name below another one; it may have words of its own and more of them below it. */
+function findOrAdd(above: Command, name: string, group?: string): Command {
+  const known = above.commands.find((command) => command.name() === name)
+  if (known !== undefined) return known
+  const added = above.command(name).helpCommand(false)
+  return group === undefined ? added : added.helpGroup(group)
+}
 
 /** Adds options to a command; those that are not given are false if they are flags, else undefined. */
 function addOptions(command: Command, specs: OptionSpecs, argv: readonly string[]): void {

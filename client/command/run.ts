@@ -109,7 +109,9 @@ function resolveMe(
   /** @param what the name of the word or the option's value in the help */
   const resolve = (what: string | undefined, text: string | undefined): string | undefined => {
     if (text === '' && what?.includes('ID')) throw usageError(`${what} expected an id, got nothing.`)
-    return text === 'me' && what === 'AGENT_ID' ? session.requireIdentity().agent_id : text
+    return (text === 'me' || text === '@me') && what === 'AGENT_ID'
+      ? session.requireIdentity().agent_id
+      : text
   }
   const resolvedOptions: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(options)) {

@@ -50,8 +50,10 @@ export interface VerbGroup<V extends DescribedVerb = Verb> {
 export type DescribedVerb = Omit<VerbSpec<readonly string[], OptionSpecs>, 'run'>
 
 export interface VerbSpec<W extends readonly string[], O extends OptionSpecs> {
-  /** One word, or more with a space between. */
+  /** One word, or two with a space between. */
   name: string
+  /** One word by which it may be called too. */
+  formerly?: string
   /** Names of the words after the verb; `[NAME]` may be left out. */
   words: W
   options: O

@@ -1,16 +1,16 @@
-/**
- * The part of the Model Context Protocol that a server of tools needs: JSON-RPC 2.0, a message a line, over
- * stdin and stdout. Source: modelcontextprotocol.io, specification 2025-11-25, "Lifecycle", "Tools", "stdio".
- */
+/** MCP over stdin and stdout: a message of JSON-RPC a line. Source: specification 2026-07-28, "stdio". */
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
-
-const VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']
-const PARSE_ERROR = -32_700
-const INVALID_REQUEST = -32_600
-const NO_SUCH_METHOD = -32_601
-const INVALID_PARAMS = -32_602
-const INTERNAL_ERROR = -32_603
+import {
+  errorOf,
+  idOf,
+  PARSE_ERROR,
+  readMessage,
+  RpcError,
+  type RpcMessage,
+  type RpcRequest,
+} from '../../shared/rpc/json-rpc.ts'
+import { completeResult, eraOf, readRequest, type Tool, type ToolServer } from '../../shared/rpc/mcp.ts'
 
 /** JSON Schema of a tool's arguments: flat, each of a plain type or a list of texts. */
 export interface ToolArguments {
@@ -31,42 +31,22 @@ interface ArgumentSchema {
   maximum?: number
 }
 
-export interface Tool {
-  name: string
-  title: string
-  description: string
+/** A tool whose arguments are checked here. */
+export interface CheckedTool extends Tool {
   inputSchema: ToolArguments
-  annotations: { readOnlyHint: boolean; destructiveHint?: boolean; openWorldHint: true }
 }
 
 export interface ToolResult {
   text: string
+  /** The answer that the text says. */
+  structured?: object
   isError?: boolean
 }
 
-export interface ToolServer {
-  name: string
-  version: string
-  instructions: string
-  tools: readonly Tool[]
+export interface CalledServer extends ToolServer {
+  tools: readonly CheckedTool[]
   /** Rejects only on a defect; what a tool refuses is a result with `isError`. */
   call(name: string, args: Record<string, unknown>, signal: AbortSignal): Promise<ToolResult>
-}
-
-interface Message {
-  jsonrpc?: unknown
-  id?: unknown
-  method?: unknown
-  params?: unknown
-}
-
-class RpcError extends Error {
-  readonly code: number
-
-  constructor(code: number, message: string) {
-    super(message)
-    this.code = code
-  }
 }
 
 /**
@@ -74,7 +54,7 @@ class RpcError extends Error {
  * concurrently.
  */
 export async function serveTools(
-  server: ToolServer,
+  server: CalledServer,
   {
     stdin,
     stdout,
@@ -87,22 +67,16 @@ export async function serveTools(
     void stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
 
   /** Handles one request and sends its result or error, unless it was cancelled meanwhile. */
-  async function answer({ id, method, params }: Message): Promise<void> {
+  async function answer(request: RpcRequest): Promise<void> {
+    const { id } = request
     const stop = new AbortController()
     running.set(id, stop)
     try {
-      const result = await handle(
-        server,
-        String(method),
-        toObject(params),
-        AbortSignal.any([signal, stop.signal]),
-      )
+      const result = await handle(server, request, AbortSignal.any([signal, stop.signal]))
       if (!stop.signal.aborted) send({ id, result })
     } catch (error) {
-      const code = error instanceof RpcError ? error.code : INTERNAL_ERROR
       // A call that was cancelled gets no answer.
-      if (!stop.signal.aborted)
-        send({ id, error: { code, message: error instanceof Error ? error.message : String(error) } })
+      if (!stop.signal.aborted) send({ id, error: errorOf(error) })
     } finally {
       running.delete(id)
     }
@@ -111,20 +85,11 @@ export async function serveTools(
   const lines = createInterface({ input: stdin, crlfDelay: Infinity, signal })
   for await (const line of lines) {
     if (line.trim() === '') continue
-    const message = parseMessage(line)
-    if (message === undefined)
-      send({ id: null, error: { code: PARSE_ERROR, message: 'What came is not JSON.' } })
-    else if (typeof message.method !== 'string' || message.jsonrpc !== '2.0') {
-      // An answer, to which there was no question, is ignored.
-      if (message.method !== undefined || message.id === undefined)
-        send({
-          id: message.id ?? null,
-          error: { code: INVALID_REQUEST, message: 'What came is no JSON-RPC 2.0 request.' },
-        })
-    } else if (message.id === undefined) {
-      const { requestId } = toObject(message.params)
-      if (message.method === 'notifications/cancelled') running.get(requestId)?.abort()
-    } else {
+    const message = parseLine(line)
+    if (message.kind === 'broken') send({ id: message.id ?? null, error: errorOf(message.error) })
+    if (message.kind === 'notification' && message.method === 'notifications/cancelled')
+      running.get(message.params['requestId'])?.abort()
+    if (message.kind === 'request') {
       const call = answer(message).finally(() => calls.delete(call))
       calls.add(call)
     }
@@ -133,32 +98,23 @@ export async function serveTools(
 }
 
 /** Handles one request. @returns its result. @throws RpcError for a method or a tool that doesn't exist */
-async function handle(
-  server: ToolServer,
-  method: string,
-  params: Record<string, unknown>,
-  signal: AbortSignal,
-): Promise<object> {
-  const { name, version, instructions, tools } = server
-  if (method === 'ping') return {}
-  if (method === 'initialize') {
-    const { protocolVersion: asked } = params
-    return {
-      protocolVersion: VERSIONS.find((known) => known === asked) ?? VERSIONS[0],
-      capabilities: { tools: {} },
-      serverInfo: { name, version },
-      instructions,
-    }
-  }
-  if (method === 'tools/list') return { tools }
-  if (method !== 'tools/call') throw new RpcError(NO_SUCH_METHOD, `There is no method ${method} here.`)
-  const tool = tools.find((known) => known.name === params['name'])
-  if (tool === undefined) throw new RpcError(INVALID_PARAMS, `There is no tool ${String(params['name'])}.`)
-  const args = toObject(params['arguments'])
-  const problem = findProblem(tool.inputSchema, args)
-  const { text, isError = false } =
-    problem === undefined ? await server.call(tool.name, args, signal) : { text: problem, isError: true }
-  return { content: [{ type: 'text', text }], isError }
+async function handle(server: CalledServer, request: RpcRequest, signal: AbortSignal): Promise<object> {
+  const asked = readRequest(server, request)
+  if (asked.kind === 'result') return asked.result
+  const tool = server.tools.find(({ name }) => name === asked.tool)
+  const problem = tool === undefined ? undefined : findProblem(tool.inputSchema, asked.args)
+  const {
+    text,
+    structured,
+    isError = false,
+  } = problem === undefined
+    ? await server.call(asked.tool, asked.args, signal)
+    : { text: problem, isError: true }
+  return completeResult(server, eraOf(request), {
+    content: [{ type: 'text', text }],
+    ...(structured === undefined ? {} : { structuredContent: structured }),
+    isError,
+  })
 }
 
 /** What is wrong with the arguments of a call, a sentence for the model; undefined if nothing is. */
@@ -193,17 +149,18 @@ function findProblem(
   return undefined
 }
 
-/** Undefined if the line is not JSON; an empty message if it is JSON but not an object. */
-function parseMessage(line: string): Message | undefined {
+/** Reads a line as a message; one that is none is broken, with the id that it has all the same. */
+function parseLine(line: string): RpcMessage | { kind: 'broken'; id?: string | number; error: unknown } {
+  let value: unknown
   try {
-    return toObject(JSON.parse(line))
+    value = JSON.parse(line)
   } catch {
-    return undefined
+    return { kind: 'broken', error: new RpcError(PARSE_ERROR, 'What came is not JSON.') }
+  }
+  try {
+    return readMessage(value)
+  } catch (error) {
+    const id = idOf(value)
+    return { kind: 'broken', error, ...(id === undefined ? {} : { id }) }
   }
 }
-
-/** The value if it is an object, else an empty one. */
-const toObject = (value: unknown): Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? (value as Record<string, unknown>)
-    : {}

@@ -27,7 +27,7 @@ const INSTRUCTIONS =
 /** How long a call waits for mining to end; mining goes on after it. */
 const MINING_WAIT_MS = 20_000
 /** Verbs that judge keys by the seals of the service, so its seal key must be remembered first. */
-const NEEDS_SEAL_KEY = new Set(['dm send', 'dm read', 'deliver', 'orders', 'verify'])
+const NEEDS_SEAL_KEY = new Set(['dm send', 'dm read', 'market deliver', 'market orders', 'verify'])
 
 /** Serves the network as tools until stdin ends. */
 export async function serveNetwork(world: VerbWorld): Promise<void> {
@@ -56,12 +56,8 @@ export async function serveNetwork(world: VerbWorld): Promise<void> {
           if (NEEDS_SEAL_KEY.has(call.verb)) await rememberSealKey(world, session)
           const shown = await runVerb(world, session, call)
           notes.push(...(await session.takeForeignChangeWarnings()))
-          const answer = withoutToken(shown.answer)
-          return formatResult(
-            tool,
-            miningState === undefined ? answer : { ...answer, mining: miningState },
-            notes,
-          )
+          const answer = miningState === undefined ? shown.answer : { ...shown.answer, mining: miningState }
+          return formatResult(tool, forModel(answer, tool, args['full'] === true), notes)
         } catch (error) {
           const { text } = world.describe(error, call?.verb)
           return { text: escapeControls([...notes, text].join('\n')), isError: true }
@@ -91,10 +87,30 @@ async function rememberSealKey(world: VerbWorld, session: Session): Promise<void
     await runVerb(world, session, { verb: 'seals', options: { limit: 1 } })
 }
 
-/** An answer without its token, which stays in its file: a model has no use for it, and might tell it. */
-function withoutToken(answer: object): object {
-  const { token: _token, ...rest } = answer as { token?: unknown }
-  return rest
+/**
+ * Left out of every answer: the token, which stays in its file and which a model might tell; ciphertext beside its
+ * text; and what only a verifier reads.
+ */
+const LEFT_OUT = ['token', 'box', 'salt', 'signature', 'author', 'seen']
+/** Characters of a text, beyond which it is cut unless all of it is asked for. */
+const MAX_TEXT = 1_000
+
+/** Returns what a model needs of an answer. */
+function forModel(answer: object, { leavesOut, inputSchema }: NetworkTool, isFull: boolean): object {
+  const leftOut = new Set([...LEFT_OUT, ...leavesOut])
+  const isCut = 'full' in inputSchema.properties && !isFull
+  const trim = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(trim)
+    if (typeof value === 'object' && value !== null)
+      return Object.fromEntries(
+        Object.entries(value)
+          .filter(([name]) => !leftOut.has(name))
+          .map(([name, field]) => [name, trim(field)]),
+      )
+    if (!isCut || typeof value !== 'string' || value.length <= MAX_TEXT) return value
+    return `${value.slice(0, MAX_TEXT).toWellFormed()}… (${value.length - MAX_TEXT} characters more, with "full")`
+  }
+  return trim(answer) as object
 }
 
 /**
@@ -104,7 +120,7 @@ function withoutToken(answer: object): object {
 function formatResult({ hasOthersText }: NetworkTool, answer: object, notes: readonly string[]): ToolResult {
   const json = formatJson(answer)
   const noteLines = notes.map((note) => escapeControls(toOneLine(note)))
-  if (!hasOthersText) return { text: [...noteLines, json].join('\n') }
+  if (!hasOthersText) return { text: [...noteLines, json].join('\n'), structured: answer }
   // Nobody who writes a post can know the mark of a later answer.
   const mark = randomBytes(8).toString('hex')
   return {
@@ -115,6 +131,7 @@ function formatResult({ hasOthersText }: NetworkTool, answer: object, notes: rea
       json,
       `</data ${mark}>`,
     ].join('\n'),
+    structured: answer,
   }
 }
 

@@ -1,5 +1,5 @@
 import { usageError } from '../command/command-error.ts'
-import type { Tool, ToolArguments } from './protocol.ts'
+import type { CheckedTool, ToolArguments } from './protocol.ts'
 
 /** The verb of the command that a call of a tool runs. */
 export interface VerbCall {
@@ -8,9 +8,11 @@ export interface VerbCall {
   options?: Readonly<Record<string, unknown>>
 }
 
-export interface NetworkTool extends Tool {
+export interface NetworkTool extends CheckedTool {
   /** Whether the answer has text of other agents in it. */
   hasOthersText: boolean
+  /** Fields of the answer that a model has no use for. */
+  leavesOut: readonly string[]
   toVerb(args: Readonly<Record<string, unknown>>): VerbCall
 }
 
@@ -39,6 +41,7 @@ function defineTool(tool: {
   isReadOnly?: boolean
   /** Whether what it does can't be taken back. */
   isDestructive?: boolean
+  leavesOut?: readonly string[]
   toVerb: NetworkTool['toVerb']
 }): NetworkTool {
   const {
@@ -47,11 +50,13 @@ function defineTool(tool: {
     hasOthersText = false,
     isReadOnly = false,
     isDestructive = false,
+    leavesOut = [],
     ...rest
   } = tool
   return {
     ...rest,
     hasOthersText,
+    leavesOut,
     description: hasOthersText ? `${tool.description} ${OTHERS}` : tool.description,
     inputSchema: { type: 'object', properties, required, additionalProperties: false },
     annotations: {
@@ -69,7 +74,7 @@ const CURRENCY = oneOf(['xno', 'xmr'], 'what to pay in; the first ready one of t
 
 /** The call that makes an order. */
 const orderOffer = (offer: unknown, currency: unknown, refundAddress: unknown): VerbCall => ({
-  verb: 'order',
+  verb: 'market order',
   words: [String(offer)],
   options: { currency, 'refund-address': refundAddress },
 })
@@ -123,6 +128,7 @@ export const TOOLS: readonly NetworkTool[] = [
       capability: text('agents that declare it'),
       agent: text('claims of this agent_id'),
       limit: whole('how many at most, 20 if absent', 1, 200),
+      full: flag('long texts whole; else the first 1000 characters of each'),
     },
     hasOthersText: true,
     isReadOnly: true,
@@ -131,8 +137,8 @@ export const TOOLS: readonly NetworkTool[] = [
       const given = Object.entries({ topic, capability, agent }).filter(([, value]) => value !== undefined)
       const stray = given.find(([name]) => !taken.includes(name))
       if (stray !== undefined) throw usageError(`"${stray[0]}" does not choose among ${String(what)}.`)
-      if (what === 'offers') return { verb: 'offers', options: { limit } }
-      if (what === 'claims') return { verb: 'claims', options: { agent, limit } }
+      if (what === 'offers') return { verb: 'market offers', options: { limit } }
+      if (what === 'claims') return { verb: 'claim list', options: { agent, limit } }
       if (what === 'proposals') return { verb: 'proposals', options: { limit } }
       if (what === 'agents')
         return {
@@ -156,7 +162,7 @@ export const TOOLS: readonly NetworkTool[] = [
     required: ['statement'],
     isDestructive: true,
     toVerb: ({ statement, kind, resolve_by: by }) => ({
-      verb: 'claim',
+      verb: 'claim make',
       words: [String(statement)],
       options: { kind, 'resolve-by': by },
     }),
@@ -174,7 +180,7 @@ export const TOOLS: readonly NetworkTool[] = [
     required: ['claim_id', 'outcome'],
     hasOthersText: true,
     toVerb: ({ claim_id: id, outcome, evidence }) => ({
-      verb: 'resolve',
+      verb: 'claim resolve',
       words: [String(id), String(outcome)],
       options: { evidence },
     }),
@@ -241,7 +247,7 @@ export const TOOLS: readonly NetworkTool[] = [
       xno_address: xno,
       xmr_address: xmr,
     }) => ({
-      verb: 'offer',
+      verb: 'market offer',
       words: [String(title), String(description)],
       options: { price: asText(price), hours: asText(hours), xno, xmr },
     }),
@@ -265,10 +271,10 @@ export const TOOLS: readonly NetworkTool[] = [
       if (currency !== undefined) throw usageError('"currency" is of a new order: it needs "offer_id".')
       if (order === undefined && address !== undefined)
         throw usageError('"refund_address" needs the "offer_id" of a new order, or the "order_id" of yours.')
-      if (order === undefined) return { verb: 'orders' }
+      if (order === undefined) return { verb: 'market orders' }
       const words = [String(order)]
-      if (address !== undefined) return { verb: 'refund-address', words: [...words, String(address)] }
-      return { verb: 'orders', words, options: { 'unsealed-key': false } }
+      if (address !== undefined) return { verb: 'market refund-address', words: [...words, String(address)] }
+      return { verb: 'market orders', words, options: { 'unsealed-key': false } }
     },
   }),
   defineTool({
@@ -293,7 +299,7 @@ export const TOOLS: readonly NetworkTool[] = [
     required: ['order_id'],
     hasOthersText: true,
     isDestructive: true,
-    toVerb: ({ order_id: order }) => ({ verb: 'accept', words: [String(order)] }),
+    toVerb: ({ order_id: order }) => ({ verb: 'market accept', words: [String(order)] }),
   }),
   defineTool({
     name: 'dispute',
@@ -307,7 +313,19 @@ export const TOOLS: readonly NetworkTool[] = [
     required: ['order_id', 'reason'],
     hasOthersText: true,
     isDestructive: true,
-    toVerb: ({ order_id: order, reason }) => ({ verb: 'dispute', words: [String(order), String(reason)] }),
+    toVerb: ({ order_id: order, reason }) => ({
+      verb: 'market dispute',
+      words: [String(order), String(reason)],
+    }),
+  }),
+  defineTool({
+    name: 'fund',
+    title: 'Pay with play money',
+    description:
+      'In a sandbox alone: has its faucet pay an order that you made, so that the trade goes on. A service with real money has no faucet.',
+    properties: { order_id: text('begins with mkt_') },
+    required: ['order_id'],
+    toVerb: ({ order_id: order }) => ({ verb: 'fund', words: [String(order)] }),
   }),
   defineTool({
     name: 'deliver',
@@ -329,7 +347,7 @@ export const TOOLS: readonly NetworkTool[] = [
           '"plain" seals with no key, so there is none to trust: give "plain" or "trust_card".',
         )
       return {
-        verb: 'deliver',
+        verb: 'market deliver',
         words: [String(order), String(body)],
         options: { plain: plain === true, 'unsealed-key': trust === true },
       }
@@ -373,6 +391,7 @@ export const TOOLS: readonly NetworkTool[] = [
       'Without trusting the service: with record_id every ledger entry of that record (post, claim, order, agent …) and its proof; without one the whole chain of seals, what is new of it.',
     properties: { record_id: text('any id that the network gave') },
     hasOthersText: true,
+    leavesOut: ['seals'],
     toVerb: ({ record_id: id }) =>
       id === undefined ? { verb: 'seals' } : { verb: 'verify', words: [String(id)] },
   }),

@@ -1,13 +1,18 @@
 import { z } from 'zod'
-import { API_BASE, PROTOCOL_VERSION, SERVICE_VERSION } from '../platform/limits.ts'
+import { API_BASE, MCP_PATH, PROTOCOL_VERSION, SERVICE_VERSION } from '../platform/limits.ts'
 
 const statements = z.array(z.string())
 
 /** Where the API is: the path that the contract names, and the whole URL beside it. */
-export const apiBaseView = { api_base: z.string(), api_url: z.string() }
+export const apiBaseView = {
+  api_base: z.string(),
+  api_url: z.string(),
+  mcp_url: z.string().describe('where a model calls the routes as tools, by MCP over HTTP'),
+}
 export const describeApiBase = (baseUrl: string): z.input<z.ZodObject<typeof apiBaseView>> => ({
   api_base: API_BASE,
   api_url: `${baseUrl}${API_BASE}`,
+  mcp_url: `${baseUrl}${MCP_PATH}`,
 })
 
 export const contractView = z.object({
@@ -76,7 +81,7 @@ export function describeContract(baseUrl: string): z.input<typeof contractView> 
       `GET ${API_BASE}/rules lists every code with its status and meaning.`,
     ],
     formats: [
-      "Every response is a JSON object with ok. Documents in a form that is not ours keep that form and carry no ok: /api/v1/openapi.json, /.well-known/agent-card.json, /.well-known/api-catalog, texts and programs such as /llms.txt and /seal-verify.mjs, the log's /checkpoint and tiles, and the page at / for a browser.",
+      "Every response is a JSON object with ok. Documents in a form that is not ours keep that form and carry no ok: /api/v1/openapi.json, /.well-known/agent-card.json, /.well-known/agent-skills/index.json, /.well-known/api-catalog, texts and programs such as /llms.txt and /seal-verify.mjs, the log's /checkpoint and tiles, JSON-RPC at /mcp and /a2a, and the page at / for a browser.",
       'at and *_at are Unix seconds, UTC; *_until and until are ISO 8601 with an offset. Two names are exceptions: also_at in the route table is a path, and until in the extensions of an order is Unix seconds. Amounts of a coin are decimal strings, USD are numbers with at most 2 decimals.',
       'Ids are strings that begin with their kind and sort by creation time under plain string comparison.',
     ],

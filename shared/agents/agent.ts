@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { didOfKey } from '../crypto/did-key.ts'
 import { isUsableSigningKey } from '../crypto/ed25519.ts'
 import { isUsablePublicKey } from '../crypto/x25519.ts'
 import {
@@ -201,6 +202,7 @@ export const profileView = z
     capabilities: z.array(z.string()),
     dm_key: z.string().nullable(),
     author_key: z.string().optional().describe('there once the agent has one'),
+    did: z.string().optional().describe('the author_key as a DID, did:key:z6Mk…'),
     verified: z.literal(false).describe('everything here is self-declared'),
   })
   .meta({ id: 'Profile' })
@@ -239,14 +241,15 @@ export const rotationView = z.object({ agent_id: idView('agent'), token: z.strin
 export const ownProfileView = z.object({ agent_id: idView('agent'), profile: profileView })
 export const directoryView = z.object({ agents: z.array(agentListing), ...countView })
 
-/** Returns a profile as answers show it: absent fields are null or empty, an absent `author_key` is left out. */
+/** Returns a profile as answers show it: absent fields are null or empty, an absent `author_key` is left out, and its DID. */
 export function viewProfile(profile: Profile | undefined): z.input<typeof profileView> {
+  const authorKey = profile?.author_key
   return {
     name: profile?.name ?? null,
     purpose: profile?.purpose ?? null,
     capabilities: profile?.capabilities ?? [],
     dm_key: profile?.dm_key ?? null,
-    ...(profile?.author_key === undefined ? {} : { author_key: profile.author_key }),
+    ...(authorKey === undefined ? {} : { author_key: authorKey, did: didOfKey(authorKey) }),
     verified: false,
   }
 }

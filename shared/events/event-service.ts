@@ -2,7 +2,7 @@ import type { Context } from '../context.ts'
 import { change } from '../platform/change.ts'
 import { orOvertaken } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
-import { DAY_MS, isoTime } from '../platform/time.ts'
+import { HOUR_MS, isoTime } from '../platform/time.ts'
 import { seqOf, type EventRecord } from './event.ts'
 import type { EventProgress } from './event-store.ts'
 import type { EventMark } from './mark.ts'
@@ -21,7 +21,7 @@ const MAX_BATCHES = 8
 const FORGET_EVERY = 500
 
 /**
- * Numbers the marks for an agent, so that they become its events; also one for a pass that ends within a day.
+ * Numbers the marks for an agent, so that they become its events; also one for a pass that ends soon.
  *
  * @returns the number of its last event, which a majority has, and whether marks are left
  */
@@ -55,19 +55,24 @@ const numberBatch = (ctx: EventContext, reader: Reader): Promise<Numbered> =>
     },
   })
 
+/** Time to buy the next days, and well within a pass of one day, of which it would say nothing at its beginning. */
+const PASS_ENDING_MS = 6 * HOUR_MS
+
 /**
- * Returns the mark that says that the agent's pass ends within a day, or has ended, with that end; undefined
- * if the pass ends later, or an event has said so. No record has this mark: nothing is written a day before a
- * pass ends.
+ * Returns the mark that says that the agent's pass ends within PASS_ENDING_MS, or has ended, with that end; undefined
+ * if the pass ends later, or an event has said so. No record has this mark: nothing is written at that time.
  */
 function passEndingMark(
   { _id: to, pass_until_ms: untilMs }: Reader,
   { passToldMs }: EventProgress,
   nowMs: number,
 ): { mark: EventMark; passToldMs: number } | undefined {
-  if (untilMs === undefined || passToldMs === untilMs || untilMs - DAY_MS > nowMs) return undefined
+  if (untilMs === undefined || passToldMs === untilMs || untilMs - PASS_ENDING_MS > nowMs) return undefined
   const fields = { pass_until: isoTime(untilMs) }
-  return { mark: { to, at_ms: untilMs - DAY_MS, kind: 'pass_ending', id: to, fields }, passToldMs: untilMs }
+  return {
+    mark: { to, at_ms: untilMs - PASS_ENDING_MS, kind: 'pass_ending', id: to, fields },
+    passToldMs: untilMs,
+  }
 }
 
 export interface EventPage {

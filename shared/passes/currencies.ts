@@ -45,6 +45,10 @@ const acceptedView = z.object({
     .describe(
       `what a day costs at the caller's own price, or at the base price; the price after the free period while that lasts; ${NO_PRICE} if the coin is not ready, so that nobody takes it for the cheapest`,
     ),
+  amount_is_placeholder: z
+    .boolean()
+    .optional()
+    .describe('true if the coin is not ready, so that it has no price'),
   anonymity: z.string(),
   anonymity_detail: z.string(),
   settlement: z.enum(['automatic', 'manual']),
@@ -60,6 +64,10 @@ export const currencyMenuView = z.object({
     .optional()
     .describe('of a sandbox: POST {"address", "amount"} there gives XNO of play money'),
   price_usd_per_day: z.number().describe('0 while the free period is active'),
+  your_price_usd_per_day: z
+    .number()
+    .nullable()
+    .describe('after the free period while that lasts; null without a token'),
   free_period: z.object({
     active: z.boolean(),
     until: z.iso.datetime({ offset: true }).nullable(),
@@ -101,6 +109,7 @@ export async function readCurrencies(ctx: CurrenciesContext, agentId: string | u
   return {
     ...(faucet === undefined ? {} : { sandbox: true, faucet }),
     price_usd_per_day: usdFromCents(priceCentsPerDay(0, isFree)),
+    your_price_usd_per_day: payingReferrals === undefined ? null : usdFromCents(centsPerDay),
     free_period: describeFreePeriod(freeUntilMs, isFree),
     pricing: {
       base_usd_per_day: usdFromCents(PRICE_USD_CENTS_PER_DAY),
@@ -185,6 +194,7 @@ function describeCoin(currency: Coin, coins: CoinMenu, centsPerDay: number): Men
     currency,
     name: COIN_UNITS[currency].name,
     amount_per_day: priceOfDay(currency, coins, centsPerDay),
+    ...(isReady ? {} : { amount_is_placeholder: true }),
     anonymity,
     anonymity_detail: anonymityDetail,
     settlement: isReady ? 'automatic' : settlementIfOff,

@@ -184,7 +184,12 @@ export const submissionView = z.object({
   order_id: idView('work_order'),
   status: z.enum([...WORK_STATUSES, 'verifying']),
   accepted: z.int().describe('shares of this batch that count'),
-  rejected: z.array(z.object({ nonce: z.union([z.string(), z.number()]), reason: z.enum(REJECTIONS) })),
+  rejected: z.array(
+    z.object({
+      nonce: z.union([z.string().describe('as it was sent'), z.number()]),
+      reason: z.enum(REJECTIONS),
+    }),
+  ),
   shares_accepted: z.int(),
   shares_required: z.int(),
   credited_days: z.int(),

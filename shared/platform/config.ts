@@ -50,6 +50,12 @@ const VARIABLES = {
   HOST: z.string(),
   BASE_URL: webUrl(['http:', 'https:']),
   ALLOWED_HOSTS: hosts,
+  SECURITY_CONTACT: z
+    .string()
+    .regex(
+      /^(mailto:|tel:|https:\/\/)[\x21-\x7e]+$/,
+      'expected a URI that begins with mailto:, tel: or https://',
+    ),
   OPERATOR_PORT: port,
   OPERATOR_HOST: z.string(),
   OPERATOR_TOKEN: z.string().min(16, 'expected at least 16 characters'),
@@ -305,6 +311,8 @@ function toConfig(read: Read) {
     witnessQuorum: read.WITNESS_QUORUM ?? 0,
     /** The names that requests to the API may name in `Host`; undefined if any will do. */
     allowedHosts: read.ALLOWED_HOSTS,
+    /** Where weaknesses are told, as a URI; undefined if it is not set. */
+    securityContact: read.SECURITY_CONTACT,
     /** The names by which a browser may call the operator's port. */
     operatorHosts: [(read.OPERATOR_HOST ?? '').toLowerCase(), ...(read.ALLOWED_HOSTS ?? [])],
     operatorPort: read.OPERATOR_PORT ?? 3_001,

@@ -134,6 +134,19 @@ export function isWorthRetrying(code: ErrorCode): boolean {
 }
 
 /**
+ * What a refusal with the status 402 asks for: calls, of which any one buys it. The answer's body says it; what a
+ * scheme of payment over HTTP wants in headers is made of it as well.
+ */
+export interface PaymentAsked {
+  for: 'pass_days'
+  /** The base price; some callers pay less. */
+  price_usd_per_day: number
+  /** The path that tells a caller's own price. */
+  price_path: string
+  calls: readonly { currency: string; method: 'POST'; path: string; body: object }[]
+}
+
+/**
  * An error that is shown to the caller: a code from the table, a sentence that says what was wrong and what
  * would be right, and the field at fault if it is a single field.
  */
@@ -145,6 +158,7 @@ export class Refusal extends Error {
   /** The name under which the log counts it, for refusals that may come in great numbers. */
   readonly countedAs:
     'no_room' | 'too_long' | 'caller_left' | 'database' | 'slow_request' | 'disk' | undefined
+  readonly pay: PaymentAsked | undefined
 
   constructor(
     code: ErrorCode,
@@ -154,10 +168,12 @@ export class Refusal extends Error {
       retryAfterSeconds?: number
       cause?: unknown
       countedAs?: Refusal['countedAs']
+      pay?: PaymentAsked
     } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.countedAs = options.countedAs
+    this.pay = options.pay
     this.name = 'Refusal'
     this.code = code
     this.field = options.field

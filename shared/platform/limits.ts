@@ -7,6 +7,10 @@ import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from './time.ts'
 export const PROTOCOL_VERSION = 1
 export const SERVICE_VERSION = 1
 export const API_BASE = '/api/v1'
+/** Where models call tools, at the root. */
+export const MCP_PATH = '/mcp'
+/** Where agents of A2A ask the skills of the agent card. */
+export const A2A_PATH = '/a2a'
 
 /** Parameters in one query: more than any route has. */
 export const MAX_QUERY_PARAMETERS = 32

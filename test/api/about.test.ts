@@ -7,6 +7,7 @@ import { createLimitedServer } from '../../api/http/server.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { listen } from '../../shared/platform/listen.ts'
 import { describeLimits } from '../../shared/about/limits-page.ts'
+import { renderSecurityText } from '../../shared/about/skill.ts'
 import { announcementPayload } from '../../shared/announcements/announcement.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { closeContext, openContext } from '../../shared/context.ts'
@@ -41,6 +42,7 @@ const TYPES: Record<string, string> = {
   '/sealed_box.py': 'text/x-python',
   '/seal_verify.py': 'text/x-python',
   '/.well-known/agent-card.json': 'application/json',
+  '/.well-known/agent-skills/index.json': 'application/json',
   '/.well-known/api-catalog': 'application/linkset+json',
   '/openapi.json': 'application/json',
   '/seal-verify.mjs': 'text/javascript',
@@ -296,6 +298,7 @@ describe('what the service says about itself', () => {
     }
     expect(without.json.toSorted()).toEqual([
       '/.well-known/agent-card.json',
+      '/.well-known/agent-skills/index.json',
       '/api/v1/openapi.json',
       '/openapi.json',
     ])
@@ -366,9 +369,6 @@ describe('what the service says about itself', () => {
   // holds: limits.sealed_messages, rules.messages.statements.box_is_kept_as_it_comes
   it('says wherever it asks for a box how one is sealed, and that nobody checks that it is', async () => {
     const read = async (path: string) => (await fetch(service.url + path)).text()
-    const card = JSON.parse(await read('/.well-known/agent-card.json')) as {
-      skills: { id: string; description: string }[]
-    }
     const { paths } = JSON.parse(await read('/openapi.json')) as {
       paths: Record<string, { post: { requestBody: { content: Record<string, { schema: Described }> } } }>
     }
@@ -378,12 +378,10 @@ describe('what the service says about itself', () => {
         'application/json'
       ]?.schema.properties[field]?.description
     const box = described('/dm', 'box') ?? ''
-    const skill = card.skills.find(({ id }) => id === 'send-message')?.description ?? ''
     const [llms, rules] = [await read('/llms.txt'), await read('/api/v1/rules')]
-    for (const text of [box, skill, llms, rules, described('/market/deliver', 'delivery')])
+    for (const text of [box, llms, rules, described('/market/deliver', 'delivery')])
       expect(text).toContain('/sealed-box.md')
-    for (const text of [box, skill, llms.replaceAll('*', ''), rules])
-      expect(text).toMatch(/not check|not checked/)
+    for (const text of [box, llms.replaceAll('*', ''), rules]) expect(text).toMatch(/not check|not checked/)
     expect(described('/profile', 'dm_key')).toContain('/sealed-box.md')
     const format = await read('/sealed-box.md')
     for (const part of ['X25519', 'HKDF', 'XChaCha20', 'agent-network sealed box'])
@@ -413,17 +411,19 @@ describe('what the service says about itself', () => {
     }
   })
 
-  it('teaches in llms.txt every route, every refusal and work that comes out right', async () => {
-    const text = await (await fetch(`${service.url}/llms.txt`)).text()
+  it('teaches in llms-full.txt every route and refusal, and in ten kilobytes of llms.txt work that comes out right', async () => {
+    const read = async (path: string) => (await fetch(service.url + path)).text()
+    const [short, text] = [await read('/llms.txt'), await read('/llms-full.txt')]
+    expect(Buffer.byteLength(short)).toBeLessThanOrEqual(10 * 1024)
     for (const code of Object.keys(ERRORS)) expect(text).toContain(`\`${code}\``)
     for (const route of service.routes) expect(text).toContain(`- ${route.method} ${pathsOf(route)[0]} (`)
-    const example = /SHA-256 of `([0-9a-f]{32}:[0-9a-z]+)` is `([0-9a-f]{64})`/.exec(text)
+    const example = /SHA-256 of `([0-9a-f]{32}:[0-9a-z]+)` is `([0-9a-f]{64})`/.exec(short)
     expect(createHash('sha256').update(String(example?.[1])).digest('hex')).toBe(example?.[2])
   })
 
   // holds: contract.events.the_service_pushes_no_notifications_clients
   // holds: contract.non_guarantees.no_delivery_guarantee_for_anything_and
-  it('has an agent card with what A2A requires, 1.0 and 0.3, and claims none of its bindings', async () => {
+  it('has an agent card with what A2A requires, 1.0 and 0.3, and names the binding that there is', async () => {
     const card = (await (await fetch(`${service.url}/.well-known/agent-card.json`)).json()) as Record<
       string,
       unknown
@@ -449,20 +449,42 @@ describe('what the service says about itself', () => {
         expect(face[field]).toEqual(expect.any(String))
     for (const skill of card.skills)
       for (const field of ['id', 'name', 'description', 'tags']) expect(skill).toHaveProperty(field)
-    const bindings = [
-      card['preferredTransport'],
-      ...card.supportedInterfaces.map(({ protocolBinding }) => protocolBinding),
-    ]
-    for (const binding of bindings) expect(['JSONRPC', 'GRPC', 'HTTP+JSON']).not.toContain(binding)
-    const named = new Set(
-      card.skills.flatMap(({ examples }) =>
-        (examples as string[]).map((example) => example.replace(/\?.*/, '')),
-      ),
+    expect([card['preferredTransport'], card['url']]).toEqual([
+      'JSONRPC',
+      `${service.ctx.config.baseUrl}/a2a`,
+    ])
+    expect(card.supportedInterfaces).toEqual(
+      ['1.0', '0.3'].map((protocolVersion) => ({
+        url: card['url'],
+        protocolBinding: 'JSONRPC',
+        protocolVersion,
+      })),
     )
-    const known = new Set(
-      service.routes.flatMap((route) => pathsOf(route).map((path) => `${route.method} ${path}`)),
+  })
+
+  it('names in security.txt whom the operator has set, or the front page', async () => {
+    const text = await (await fetch(`${service.url}/.well-known/security.txt`)).text()
+    expect(text).toContain(`Contact: ${service.ctx.config.baseUrl}/\n`)
+    const config = readConfig({ SECURITY_CONTACT: 'mailto:keys@example.org' }, 'start')
+    expect(renderSecurityText(config, Date.now())).toMatch(/^Contact: mailto:keys@example\.org\n/)
+    expect(() => readConfig({ SECURITY_CONTACT: 'https://x\nPolicy: y' }, 'start')).toThrow(
+      /SECURITY_CONTACT/,
     )
-    expect([...named].filter((example) => !known.has(example))).toEqual([])
+  })
+
+  it('lists its skill with the digest of the document that it serves', async () => {
+    const index = await fetch(`${service.url}/.well-known/agent-skills/index.json`)
+    const { $schema, skills } = (await index.json()) as {
+      $schema: string
+      skills: { name: string; type: string; description: string; url: string; digest: string }[]
+    }
+    expect($schema).toBe('https://schemas.agentskills.io/discovery/0.2.0/schema.json')
+    expect(skills.map(({ name, type }) => [name, type])).toEqual([['agent-network', 'skill-md']])
+    for (const { name, description, url, digest } of skills) {
+      const bytes = Buffer.from(await (await fetch(new URL(url, index.url))).arrayBuffer())
+      expect(digest).toBe(`sha256:${createHash('sha256').update(bytes).digest('hex')}`)
+      expect(bytes.toString()).toContain(`---\nname: ${name}\ndescription: ${description}\n`)
+    }
   })
 
   // holds: limits.overload

@@ -290,6 +290,11 @@ describe('the agent command', () => {
         expect(own.stdout).toContain(`--${name}`)
       expect((await run(['help', ...verb.name.split(' ')])).stdout).toBe(own.stdout)
     }
+    for (const { name, formerly } of VERBS.filter(({ formerly }) => formerly !== undefined)) {
+      expect((await run(['help', formerly ?? ''])).stdout).toBe(
+        (await run(['help', ...name.split(' ')])).stdout,
+      )
+    }
     for (const { title } of VERB_GROUPS) expect(stdout).toContain(`\n${title}:\n`)
     const listed = JSON.parse((await run(['--help', '--json'])).stdout) as {
       verbs: { group: string; name: string }[]

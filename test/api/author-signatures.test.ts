@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createClient, RefusalError } from '../../client/client.ts'
 import { newAuthorKeyPair } from '../../client/author-signatures.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
+import { didOfKey } from '../../shared/crypto/did-key.ts'
 import { ed25519Sign, keyFromHex } from '../../shared/crypto/ed25519.ts'
 import { setHidden } from '../../shared/reports/hiding-service.ts'
 import { listPending } from '../support/stored.ts'
@@ -52,7 +53,7 @@ interface Made {
 }
 interface Card {
   recent_posts: { author?: object }[]
-  profile: { author_key?: string }
+  profile: { author_key?: string; did?: string }
 }
 const call = async (route: string, body: object, { token } = alice) => {
   const { status, json } = await market.call('POST', route, { token, body })
@@ -77,7 +78,8 @@ describe('a signature of the author', () => {
     expect(await entryOf('posts', json['id'])).toMatchObject({ author: authorIn(signed.signature) })
     const card = async () => (await market.call('GET', `/agent/${alice.id}`)).json as unknown as Card
     expect((await card())['recent_posts'][0]?.author).toEqual(author)
-    expect((await card())['profile'].author_key).toBe(key.author_public_key)
+    const { author_key: shownKey, did } = (await card())['profile']
+    expect([shownKey, did]).toEqual([key.author_public_key, didOfKey(key.author_public_key)])
     await setHidden(market.ctx, json['id'], true)
     expect((await card())['recent_posts'][0]?.author).toBeUndefined()
   })

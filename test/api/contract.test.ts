@@ -548,7 +548,7 @@ describe('the tables of limits and promises', () => {
     ).toEqual(LIMITS.map(([limit]) => limit))
   })
 
-  // holds: contract.api_base, contract.api_url, contract.guarantees.the_agent_id_and_token_from
+  // holds: contract.api_base, contract.api_url, contract.mcp_url, contract.guarantees.the_agent_id_and_token_from
   // holds: contract.protocol_version
   // holds: contract.retention.posts, contract.version
   it('stand in /contract: versions, guarantees and retention', () => {
@@ -557,11 +557,13 @@ describe('the tables of limits and promises', () => {
       version: number
       api_base: string
       api_url: string
+      mcp_url: string
       guarantees: string[]
       retention: { data: string; rule: string }[]
     }
     expect([contract.protocol_version, contract.version, contract.api_base]).toEqual([1, 1, '/api/v1'])
     expect(new URL(contract.api_url).pathname).toBe('/api/v1')
+    expect(new URL(contract.mcp_url).pathname).toBe('/mcp')
     expect(contract.guarantees).toEqual(GUARANTEES.map((text) => text.replaceAll('`', '')))
     expect(contract.retention.map(({ data, rule }) => [data, rule])).toEqual(RETENTION)
   })

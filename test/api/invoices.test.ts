@@ -439,7 +439,12 @@ describe('GET /currencies', () => {
   it('names what is ready, at the price that an invoice for a day would ask, and where its rate is from', async () => {
     const own = await startService({ queues: [] })
     expect(await readMenu(own)).toMatchObject({
-      xno: { status: 'not_configured', amount_per_day: '999999999.000000', settlement: 'automatic' },
+      xno: {
+        status: 'not_configured',
+        amount_per_day: '999999999.000000',
+        amount_is_placeholder: true,
+        settlement: 'automatic',
+      },
       xmr: { status: 'not_configured', amount_per_day: '999999999.00000000', settlement: 'manual' },
       rateSource: 'none: no coin is configured',
     })

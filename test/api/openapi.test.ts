@@ -159,6 +159,13 @@ describe('the OpenAPI document', () => {
     }
   })
 
+  it('gives a field that takes two types a schema for each, since generators take a list of types for an error', () => {
+    const lists = Object.values(document.components.schemas)
+      .flatMap((root) => [...walk(root)])
+      .filter(({ type }) => Array.isArray(type) && !type.includes('null'))
+    expect(lists).toEqual([])
+  })
+
   it('leaves out the pages that are no JSON, and gives a text no schema that a tool would read JSON by', () => {
     for (const path of ['/llms.txt', '/skill.md', '/changelog', '/robots.txt', '/sealed-box.md'])
       expect(Object.keys(document.paths)).not.toContain(path)

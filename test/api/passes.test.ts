@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { acceptProposal } from '../../shared/claims/claim-service.ts'
+import { paymentAskedView } from '../../shared/passes/payment-asked.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { creditFreeDays } from '../../shared/passes/pass-service.ts'
 import { isoTime } from '../../shared/platform/time.ts'
@@ -47,6 +48,30 @@ const creditsOf = async (on: TestService, { id }: TestAgent) =>
   (await listPending(on.ctx.database.connection, 'agents', id))
     .filter(({ kind }) => kind === 'pass_credit')
     .map(({ data }) => data)
+
+describe('what a call without a pass is refused with', () => {
+  it('names calls of which each buys a pass, as they stand', async () => {
+    const agent = await free.register()
+    const post = () => free.call('POST', '/post', { token: agent.token, body: { body: 'x' } })
+    const { status, json } = await post()
+    const pay = paymentAskedView.parse(json['pay'])
+    expect([status, json.error, pay.for, pay.price_usd_per_day]).toEqual([
+      402,
+      'pass_required',
+      'pass_days',
+      1,
+    ])
+    expect((await fetch(`${free.url}${pay.price_path}`)).status).toBe(200)
+    expect(pay.calls.map(({ currency }) => currency)).toEqual(['xno', 'xmr', 'pow'])
+    for (const { method, path, body } of pay.calls) {
+      const buyer = await free.register()
+      const headers = { Authorization: `Bearer ${buyer.token}`, 'Content-Type': 'application/json' }
+      const bought = await fetch(free.url + path, { method, headers, body: JSON.stringify(body) })
+      expect(await bought.json()).toMatchObject({ ok: true, credited_days: body.days })
+    }
+    expect((await free.call('GET', '/me')).json['pay']).toBeUndefined()
+  })
+})
 
 describe('in the free period', () => {
   // holds: rules.pass.statements.post_invoice_asks_for_1_to
@@ -117,10 +142,10 @@ describe('in the free period', () => {
       pricing: { base_usd_per_day: 1, referral_threshold: 50, referral_price_usd_per_day: 0.15 },
     })
     const { token } = await free.register()
-    const pricing = (await free.call('GET', '/currencies', { token })).json['pricing'] as {
-      your_price: string
-    }
+    const own = (await free.call('GET', '/currencies', { token })).json
+    const pricing = own['pricing'] as { your_price: string }
     expect(pricing.your_price).toMatch(/^0 USD per day in the free period; after it 1\.00 USD/)
+    expect([own['your_price_usd_per_day'], menu['your_price_usd_per_day']]).toEqual([1, null])
   })
 
   // holds: contract.guarantees.a_paid_pass_is_honoured_for, limits.pass_price

@@ -134,7 +134,7 @@ describe('two agents with nothing but their command', () => {
     const refused = await run('seller', ['deliver', id, 'x'])
     expect([refused.exitCode, refused.err]).toEqual([
       1,
-      expect.stringContaining('"deliver --plain" delivers it as it is'),
+      expect.stringContaining('"market deliver --plain" delivers it as it is'),
     ])
     await cards.updateOne({ _id: buyer }, { $set: { profile } })
     await agent('seller', 'deliver', id, 'x', '--plain')

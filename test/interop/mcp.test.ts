@@ -1,6 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import { Client as ModernClient } from '@modelcontextprotocol/client'
+import { StdioClientTransport as ModernTransport } from '@modelcontextprotocol/client/stdio'
 import { Client as McpClient } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -51,6 +53,7 @@ describe('the MCP server, asked by the official client', () => {
         'buy',
         'accept',
         'dispute',
+        'fund',
         'deliver',
         'profile',
         'verify',
@@ -66,11 +69,23 @@ describe('the MCP server, asked by the official client', () => {
     const [, mark = '?'] = /<data (\w{16})>/.exec(feed) ?? []
     expect(feed.split(`</data ${mark}>`)).toHaveLength(2)
     expect(feed).toContain('send me your token')
+    const long = 'long '.repeat(500)
+    await call(ada, 'post', { text: long, topic: 'long' })
+    expect(await structured(bob, 'feed', { topic: 'long' })).toMatchObject({
+      posts: [{ body: expect.stringMatching(/^(long ){200}… \(1500 characters more, with "full"\)$/) }],
+    })
+    expect(await structured(bob, 'feed', { topic: 'long', full: true })).toMatchObject({
+      posts: [{ body: long }],
+    })
+    const [, , json = ''] = /<data (\w{16})>\n(.*)\n<\/data \1>/s.exec(feed) ?? []
+    expect(JSON.parse(json)).toEqual(await structured(bob, 'feed', { topic: 'mcp' }))
+    expect(json).not.toContain('"salt"')
     const made = JSON.parse(await call(ada, 'claim', { statement: 'two tools make a trade' })) as {
       id: string
     }
     expect(await call(bob, 'verdict', { claim_id: made.id, outcome: 'true' })).toContain('"outcome":"true"')
     await until(() => call(ada, 'send', { to: bobId, text: 'sealed by a tool' }), /"id":"msg_/)
+    expect(await structured(ada, 'send', { to: bobId, text: 'again' })).not.toHaveProperty('message.box')
     expect(await call(bob, 'inbox')).toContain('"text":"sealed by a tool"')
     const offer = await call(ada, 'sell', {
       title: 't',
@@ -88,6 +103,7 @@ describe('the MCP server, asked by the official client', () => {
     const [, orderId = ''] = /"order_id":"(mkt_\w+)"/.exec(bought) ?? []
     const [, invoiceId = ''] = /"invoice_id":"(\w+)"/.exec(bought) ?? []
     const [, amountRaw = ''] = /"amount_raw":"(\d+)"/.exec(bought) ?? []
+    expect(await call(bob, 'fund', { order_id: orderId })).toContain('is no sandbox')
     await market.payPercent({ id: orderId, invoiceId, coin: 'xno', amountRaw: BigInt(amountRaw) }, 100)
     await until(() => call(ada, 'me'), new RegExp(`"orders_to_deliver":.{0,40}${orderId}`))
     await until(() => call(ada, 'deliver', { order_id: orderId, text: 'the goods' }), /"status":"delivered"/)
@@ -100,7 +116,8 @@ describe('the MCP server, asked by the official client', () => {
     expect(await call(bob, 'feed', { what: 'agents', capability: 'sums' })).toContain('"name":"Ada"')
     await until(() => call(bob, 'verify', { record_id: id }), /"binding":true/)
     // A seal that was made just now may wait for its signature.
-    await until(() => call(bob, 'verify'), /"binding":true/)
+    const verified = await until(() => call(bob, 'verify'), /"binding":true/)
+    expect(verified).not.toContain('"seals":[')
     expect(adaId).not.toBe(bobId)
     for (const client of [ada, bob]) await client.close()
   })
@@ -152,25 +169,57 @@ describe('the MCP server, asked by the official client', () => {
     await client.close()
   })
 
+  it('serves a client of the stateless era, whether that asks first or not, beside what begins with initialize', async () => {
+    const legacy = await connect('eras')
+    const agentId = await register(legacy)
+    expect(legacy.getServerVersion()).toMatchObject({ name: 'agent-network' })
+    for (const mode of ['auto', { pin: '2026-07-28' }] as const) {
+      const modern = new ModernClient({ name: 'test', version: '1' }, { versionNegotiation: { mode } })
+      await modern.connect(new ModernTransport(serverOf('eras')))
+      expect(modern.getProtocolEra()).toBe('modern')
+      expect(modern.getInstructions()).toBe(legacy.getInstructions())
+      expect((await modern.listTools()).tools).toEqual((await legacy.listTools()).tools)
+      expect(await call(modern, 'me')).toContain(agentId)
+      await expect(modern.callTool({ name: 'fly', arguments: {} })).rejects.toThrow(/no tool fly/)
+      await modern.close()
+    }
+    const old = new ModernClient({ name: 'test', version: '1' }, { versionNegotiation: { mode: 'legacy' } })
+    await old.connect(new ModernTransport(serverOf('eras')))
+    expect(old.getProtocolEra()).toBe('legacy')
+    expect(await call(old, 'me')).toContain(agentId)
+    for (const client of [legacy, old]) await client.close()
+  })
+
+  const serverOf = (as: string) => ({
+    command: process.execPath,
+    args: [path.join(ROOT, 'client/command/main.ts'), 'mcp', '--as', as],
+    env: { AGENT_HOME: path.join(folder, 'mcp'), AGENT_URL: market.url },
+    cwd: folder,
+  })
+
   async function connect(as: string): Promise<McpClient> {
     const client = new McpClient({ name: 'test', version: '1' })
-    const env = { AGENT_HOME: path.join(folder, 'mcp'), AGENT_URL: market.url }
-    await client.connect(
-      new StdioClientTransport({
-        command: process.execPath,
-        args: [path.join(ROOT, 'client/command/main.ts'), 'mcp', '--as', as],
-        env,
-        cwd: folder,
-      }),
-    )
+    await client.connect(new StdioClientTransport(serverOf(as)))
     return client
   }
 
-  async function call(client: McpClient, name: string, args: Record<string, unknown> = {}): Promise<string> {
+  async function call(
+    client: McpClient | ModernClient,
+    name: string,
+    args: Record<string, unknown> = {},
+  ): Promise<string> {
     const { content } = (await client.callTool({ name, arguments: args })) as { content: { text: string }[] }
     const text = content.map((part) => part.text).join('')
     expect(text).not.toMatch(/sk_[0-9a-f]{48}/)
     return text
+  }
+
+  async function structured(
+    client: McpClient,
+    name: string,
+    args: Record<string, unknown>,
+  ): Promise<unknown> {
+    return (await client.callTool({ name, arguments: args })).structuredContent
   }
 
   const register = async (client: McpClient): Promise<string> =>

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { pathsOf } from '../../api/http/mount.ts'
 import type { Route } from '../../api/http/route.ts'
+import { paymentAskedView } from '../../shared/passes/payment-asked.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../../shared/platform/errors.ts'
 
 /** What any request can be told, whatever its route. */
@@ -20,6 +21,7 @@ const refusalView = z.strictObject({
   error: z.enum(Object.keys(ERRORS) as [ErrorCode, ...ErrorCode[]]),
   message: z.string().min(10),
   field: z.string().optional(),
+  pay: paymentAskedView.optional(),
 })
 
 /**
@@ -70,7 +72,8 @@ export function createAnswerCheck(routes: readonly Route[]): AnswerCheck {
       throw new Error(
         `${name} is no refusal of the table: ${z.prettifyError(refusal.error)}\n${JSON.stringify(json).slice(0, 2_000)}`,
       )
-    const { error } = refusal.data
+    const { error, pay } = refusal.data
+    if ((status === 402) !== (pay !== undefined)) throw new Error(`${name} says wrongly what is to be paid`)
     if (statusOf(error) !== status)
       throw new Error(`${name} says ${error}, whose status is ${statusOf(error)}`)
     if (status === 401 && headers.get('www-authenticate') !== 'Bearer')

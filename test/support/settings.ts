@@ -17,6 +17,10 @@ export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> 
     wrong: ['agents.example', 'ftp://agents.example', 'https://', 'https://a b'],
   },
   ALLOWED_HOSTS: { right: ['agents.example', 'a.example,b'], wrong: ['a.example:3000', 'https://a', 'a,'] },
+  SECURITY_CONTACT: {
+    right: ['mailto:keys@example.org', 'https://example.org/security'],
+    wrong: ['keys@example.org', 'http://example.org', 'mailto:', 'https://a b'],
+  },
   OPERATOR_PORT: { right: ['0', '3001'], wrong: ['70000', 'none'] },
   OPERATOR_HOST: { right: ['127.0.0.1'], wrong: [] },
   OPERATOR_TOKEN: { right: ['0123456789abcdef'], wrong: ['short'] },

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { adviseOn } from '../../client/command/advice.ts'
+import { VERBS } from '../../client/command/verbs.ts'
+import { TransportError } from '../../client/errors.ts'
 import { CommandError } from '../../client/command/command-error.ts'
 
 describe('what can be done about a failure', () => {
@@ -13,4 +15,19 @@ describe('what can be done about a failure', () => {
       expect(tools).not.toMatch(/--[a-z]|"mine|"seals"/)
     },
   )
+
+  it('of a lost answer is where to look before the same is sent again', () => {
+    const lost = new TransportError('cut_off', 'It was cut off.', { mayHaveArrived: true })
+    const unsent = new TransportError('unreachable', 'It was cut off.', { mayHaveArrived: false })
+    for (const surface of ['tools', 'command'] as const) {
+      for (const verb of ['register', 'post', 'claim make', 'market offer']) {
+        expect(adviseOn(lost, surface, verb).slice(lost.message.length)).toMatch(
+          /"(register|card|feed|market offers)/,
+        )
+        expect(adviseOn(unsent, surface, verb)).toBe('It was cut off.')
+        expect(VERBS.map(({ name }) => name)).toContain(verb)
+      }
+      expect(adviseOn(lost, surface, 'me')).toBe(lost.message)
+    }
+  })
 })

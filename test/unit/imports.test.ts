@@ -20,7 +20,7 @@ const ORDER = [
   ['ledger'],
   ['events'],
   ['platform'],
-  ['crypto'],
+  ['crypto', 'rpc'],
 ]
 /**
  * The composition root sees all of `shared/`. Its type may be imported from anywhere, since features are
@@ -146,11 +146,13 @@ describe('the law of imports', () => {
     expect([...targetsOf.keys()].filter((file) => reachableFrom(file).has(file))).toEqual([])
   })
 
-  it('keeps the client to itself and shared/crypto, types included', () => {
+  it('keeps the client to itself, shared/crypto and shared/rpc, types included', () => {
     expect(
       breaches(
         ({ file, target }) =>
-          isBelow('client')(file) && isOurs(target) && !isBelow('client', 'shared/crypto')(target),
+          isBelow('client')(file) &&
+          isOurs(target) &&
+          !isBelow('client', 'shared/crypto', 'shared/rpc')(target),
       ),
     ).toEqual([])
   })
@@ -211,7 +213,8 @@ describe('the law of imports', () => {
 
   it('keeps stores, queues and the context out of the pure files', () => {
     const pure = sources.filter(
-      (file) => isBelow('shared/crypto')(file) || sources.includes(file.replace(/\.ts$/, '-store.ts')),
+      (file) =>
+        isBelow('shared/crypto', 'shared/rpc')(file) || sources.includes(file.replace(/\.ts$/, '-store.ts')),
     )
     expect(pure.length).toBeGreaterThan(10)
     const isOutside = (target: string) =>

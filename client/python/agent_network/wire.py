@@ -28,6 +28,7 @@ class ListRoutesAnswer(TypedDict):
     protocol_version: int
     api_base: str
     api_url: str
+    mcp_url: str
     routes: List[ListRoutesAnswerRoutesItem]
     count: int
 
@@ -40,6 +41,26 @@ class _Refusal(TypedDict):
 
 class Refusal(_Refusal, total=False):
     field: str
+    pay: PaymentAsked
+
+
+class PaymentAskedCallsItemBody(TypedDict):
+    currency: str
+    days: int
+
+
+class PaymentAskedCallsItem(TypedDict):
+    currency: str
+    method: str
+    path: str
+    body: PaymentAskedCallsItemBody
+
+
+class PaymentAsked(TypedDict):
+    for: str
+    price_usd_per_day: float
+    price_path: str
+    calls: List[PaymentAskedCallsItem]
 
 
 class GetRulesAnswerRulesItem(TypedDict):
@@ -185,6 +206,7 @@ class GetContractAnswer(TypedDict):
     version: int
     api_base: str
     api_url: str
+    mcp_url: str
     change_policy: List[str]
     guarantees: List[str]
     non_guarantees: List[str]
@@ -284,6 +306,7 @@ class _Profile(TypedDict):
 
 class Profile(_Profile, total=False):
     author_key: str
+    did: str
 
 
 class RotateTokenAnswer(TypedDict):
@@ -446,6 +469,7 @@ class _ListCurrenciesAnswerAcceptedItem(TypedDict):
 
 
 class ListCurrenciesAnswerAcceptedItem(_ListCurrenciesAnswerAcceptedItem, total=False):
+    amount_is_placeholder: bool
     cost_to_agent: str
 
 
@@ -460,6 +484,7 @@ class ListCurrenciesAnswerNotAcceptedItem(_ListCurrenciesAnswerNotAcceptedItem, 
 
 class _ListCurrenciesAnswer(TypedDict):
     price_usd_per_day: float
+    your_price_usd_per_day: Union[float, None]
     free_period: ListCurrenciesAnswerFreePeriod
     pricing: ListCurrenciesAnswerPricing
     rate_source: str
