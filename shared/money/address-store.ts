@@ -52,8 +52,6 @@ export const newAddressGiver = (): AddressGiver => ({ id: randomUUID(), given: n
 /** It outlives every store: a process must not forget what it gave out when it connects anew. */
 export const thisProcess = newAddressGiver()
 
-export type AddressStore = ReturnType<typeof createAddressStore>
-
 /** Creates the store of addresses, out of which `giver` gives out its own. */
 export function createAddressStore(connection: Connection, giver: AddressGiver = thisProcess) {
   const addresses = recordsOf(connection.model<AddressRecord>('Address', addressSchema))

@@ -40,8 +40,6 @@ export type PaymentProgress = Pick<PaymentRecord, keyof typeof PROGRESS>
 /** What a payment bought. */
 export type SettledFields = Partial<Pick<PaymentRecord, 'arrival_rate' | 'credited_days' | 'price_raw'>>
 
-export type ArrivalStore = ReturnType<typeof createArrivalStore>
-
 const idIn = (ids: readonly string[]) => ({ _id: { $in: [...ids] } })
 
 /** Creates the store of arrivals, whether an invoice counts them or not. Its collection is `payments`. */
