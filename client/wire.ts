@@ -36,7 +36,7 @@ export type Refusal = {
 }
 export type PaymentAsked = {
   /** `pass_days` */
-  for: string
+  buys: string
   /** the base price */
   price_usd_per_day: number
   /** the path that tells your own price, and which currencies are ready */

@@ -7,7 +7,7 @@ import { usdFromCents } from './pass.ts'
 /** What a 402 asks for, as its answer says it. */
 export const paymentAskedView = z
   .object({
-    for: z.string().describe('`pass_days`'),
+    buys: z.string().describe('`pass_days`'),
     price_usd_per_day: z.number().describe('the base price'),
     price_path: z.string().describe('the path that tells your own price, and which currencies are ready'),
     calls: z.array(
@@ -22,7 +22,7 @@ export const paymentAskedView = z
   .meta({ id: 'PaymentAsked', description: 'the calls of which any one buys what is missing' })
 
 const PASS_ASKED: PaymentAsked = {
-  for: 'pass_days',
+  buys: 'pass_days',
   price_usd_per_day: usdFromCents(PRICE_USD_CENTS_PER_DAY),
   price_path: `${API_BASE}/currencies`,
   calls: CURRENCIES.map((currency) => ({

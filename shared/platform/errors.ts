@@ -138,7 +138,7 @@ export function isWorthRetrying(code: ErrorCode): boolean {
  * scheme of payment over HTTP wants in headers is made of it as well.
  */
 export interface PaymentAsked {
-  for: 'pass_days'
+  buys: 'pass_days'
   /** The base price; some callers pay less. */
   price_usd_per_day: number
   /** The path that tells a caller's own price. */

@@ -55,7 +55,7 @@ describe('what a call without a pass is refused with', () => {
     const post = () => free.call('POST', '/post', { token: agent.token, body: { body: 'x' } })
     const { status, json } = await post()
     const pay = paymentAskedView.parse(json['pay'])
-    expect([status, json.error, pay.for, pay.price_usd_per_day]).toEqual([
+    expect([status, json.error, pay.buys, pay.price_usd_per_day]).toEqual([
       402,
       'pass_required',
       'pass_days',

@@ -390,6 +390,20 @@ describe('another wallet that is taken over', () => {
     expect(await payee.arrived(address)).toEqual([XMR / 63n])
   })
 
+  it('gives way to the old one, which does not send what was paid by hand meanwhile', async () => {
+    const address = await payee.address()
+    const owed = await venue.owe(XMR / 64n, address)
+    const before = await signOnly(owed)
+    await reconcileMonero(ctx)
+    expect(await markPaidByHand(venue.ctx, owed._id, 'cd'.repeat(32))).toBe(true)
+    await reconcileMonero(venue.ctx)
+    await send()
+    await venue.generate(UNLOCK_BLOCKS)
+    await send()
+    expect(await payee.arrived(address)).toEqual([])
+    expect((await venue.ctx.payouts.transfers.find(before._id))?.state).toBe('held')
+  })
+
   it('credits nobody with what had come to it before', async () => {
     const invoice = await venue.invoice(1)
     const [record] = await venue.ctx.coins.addresses.listByAddress('xmr', [invoice.address])

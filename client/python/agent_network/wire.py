@@ -57,7 +57,7 @@ class PaymentAskedCallsItem(TypedDict):
 
 
 class PaymentAsked(TypedDict):
-    for: str
+    buys: str
     price_usd_per_day: float
     price_path: str
     calls: List[PaymentAskedCallsItem]

@@ -143,7 +143,8 @@ function readSigned({ _id, signed }: Pick<TransferRecord, '_id' | 'signed'>): Si
 
 /**
  * Marks transfers that another wallet than `address` signed, and unmarks those of this one. A marked one
- * blocks nothing, and is held until the operator has found out whether it paid, or its wallet is back.
+ * blocks nothing, and is held until the operator has found out whether it paid, or its wallet is back. One of which
+ * a payout was paid by hand meanwhile stays marked: it would pay that a second time.
  */
 export async function markForeignTransfers(ctx: MoneroContext, address: string): Promise<void> {
   const foreign = await ctx.payouts.transfers.listForeign('xmr')
@@ -151,11 +152,28 @@ export async function markForeignTransfers(ctx: MoneroContext, address: string):
     if (transfer.payout_ids.length === 0) continue
     const isForeign = (readSigned(transfer).wallet ?? address) !== address
     if (isForeign === (transfer.foreign === true)) continue
+    if (!isForeign && !(await hasAllPayouts(ctx, transfer))) continue
     if (isForeign) await moveTransfer(ctx, transfer, 'held', 'it is of a wallet that is not in use')
     await ctx.payouts.transfers.setForeign(transfer._id, isForeign)
     const about = { transfer_id: transfer._id, tx: transfer.tx, payout_ids: transfer.payout_ids }
     ctx.log.error(about, isForeign ? FOREIGN : 'the wallet of a transaction is in use again')
   }
+}
+
+/** Whether a transfer may be offered: none of its payouts was paid by hand while its wallet was not in use. */
+async function hasAllPayouts(
+  ctx: MoneroContext,
+  { _id, tx, payout_ids: ids }: TransferRecord,
+): Promise<boolean> {
+  const payouts = await ctx.payouts.findStored(ids)
+  const others = payouts.filter(({ state, transfer_id: id }) => state !== 'in_transfer' || id !== _id)
+  if (others.length === 0) return true
+  const about = { transfer_id: _id, tx, payout_ids: others.map((payout) => payout._id) }
+  ctx.log.error(
+    about,
+    'the wallet of a transaction is in use again, but it is not offered: a payout of it was paid by hand',
+  )
+  return false
 }
 
 const FOREIGN =
