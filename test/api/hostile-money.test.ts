@@ -228,9 +228,9 @@ describe('a payment', () => {
         unspent: '0',
       })
       expect(await stored(unpaid.id)).toMatchObject({ received_raw: '0', credited_days: 0 })
-      expect((await venue.ctx.invoices.arrivals.listByTx('xno', [tx])).map(({ invoice_id }) => invoice_id)).toEqual([
-        paid.id,
-      ])
+      expect(
+        (await venue.ctx.invoices.arrivals.listByTx('xno', [tx])).map(({ invoice_id }) => invoice_id),
+      ).toEqual([paid.id])
       expect([Math.round(await daysLeft(payer)), await daysLeft(thief)]).toEqual([2, 0])
     }
     // The node lists it for the thief too, who asks first.
@@ -1520,10 +1520,9 @@ describe('a node that lies', () => {
     await setRate(venue.ctx, 'xno', '1')
     await watchNano(venue.ctx)
     expect(await stored(lied.id)).toMatchObject({ received_raw: String(DAY_RAW / 100n), credited_days: 0 })
-    expect((await venue.ctx.invoices.arrivals.listPayments(lied.id)).map(({ state }) => state).sort()).toEqual([
-      'gone',
-      'settled',
-    ])
+    expect(
+      (await venue.ctx.invoices.arrivals.listPayments(lied.id)).map(({ state }) => state).sort(),
+    ).toEqual(['gone', 'settled'])
     expect(String(parseAmount('0.01', 'xno'))).toBe(String(DAY_RAW / 100n))
     await checkAll()
   })
