@@ -34,6 +34,16 @@ export interface Visitor {
   signal?: AbortSignal | undefined
 }
 
+/**
+ * Returns for whom a request takes its turn.
+ *
+ * @param agentId undefined for a caller that is not known
+ */
+export const visitorOf = (agentId: string | undefined, socket: Socket, signal: AbortSignal): Visitor =>
+  agentId === undefined
+    ? { line: 'open', caller: socket, signal }
+    : { line: 'agents', caller: agentId, signal }
+
 /** Whether a turn begins a request, or goes on with one. */
 export type TurnKind = 'beginning' | 'part'
 

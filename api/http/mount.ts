@@ -44,7 +44,7 @@ export function mountRoutes(app: Router, frame: Frame, routes: readonly Route[])
       for (const { route } of ofPath)
         mounted[route.method === 'GET' ? 'get' : 'post'](serve(frame, route, path))
       const allowed = ofPath.flatMap(({ route }) => (route.method === 'GET' ? ['GET', 'HEAD'] : ['POST']))
-      mounted.all(answerOtherMethods(frame, path, [...allowed, 'OPTIONS']))
+      mounted.all(answerOtherMethods(frame, path, [...allowed, 'OPTIONS'], ['If-None-Match']))
     }
   }
 }
@@ -56,8 +56,17 @@ const AREA = new RegExp(`^(${API_BASE})?/?[^/]*`)
 const expressPath = (path: string, endsOpen = false): string =>
   (endsOpen ? path.replace(/\{(\w+)\}$/, '*$1') : path).replace(/\{(\w+)\}/g, ':$1')
 
-/** Returns a handler that answers OPTIONS with a path's methods, and refuses methods that it doesn't take. */
-function answerOtherMethods({ gate }: Frame, path: string, allowed: readonly string[]): RequestHandler {
+/**
+ * Returns a handler that answers OPTIONS with a path's methods, and refuses methods that it doesn't take.
+ *
+ * @param headers what a page of another site may send, beside `Authorization` and `Content-Type`
+ */
+export function answerOtherMethods(
+  { gate }: Frame,
+  path: string,
+  allowed: readonly string[],
+  headers: readonly string[],
+): RequestHandler {
   return async (req, res) => {
     res.locals['path'] = path
     res.setHeader('Allow', allowed.join(', '))
@@ -68,7 +77,7 @@ function answerOtherMethods({ gate }: Frame, path: string, allowed: readonly str
       )
     await gate.next(res.locals['visitor'] as Visitor)
     res.setHeader('Access-Control-Allow-Methods', allowed.join(', '))
-    res.setHeader('Access-Control-Allow-Headers', 'Authorization, Content-Type, If-None-Match')
+    res.setHeader('Access-Control-Allow-Headers', ['Authorization', 'Content-Type', ...headers].join(', '))
     res.setHeader('Access-Control-Max-Age', PREFLIGHT_SECONDS)
     sendJson(res, 200, { ok: true, methods: allowed })
   }

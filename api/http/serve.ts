@@ -13,7 +13,7 @@ import { parseBody, readBody, type HeldBody } from './body.ts'
 import type { Gate } from '../gate/gate.ts'
 import { parseFields, parseQuery } from './parse.ts'
 import { isPublic, type Route, type Wait } from './route.ts'
-import type { Visitor } from '../gate/turns.ts'
+import { visitorOf, type Visitor } from '../gate/turns.ts'
 import type { Waits } from '../waits.ts'
 
 /** How long a connection may be silent after a wait. */
@@ -124,10 +124,7 @@ class RequestUnderWay {
 
   /** @param agentId undefined for a caller that is not known */
   #visitor(agentId: string | undefined): Visitor {
-    const { signal } = this.#life
-    return agentId === undefined
-      ? { line: 'open', caller: this.#req.socket, signal }
-      : { line: 'agents', caller: agentId, signal }
+    return visitorOf(agentId, this.#req.socket, this.#life.signal)
   }
 
   /** Runs a part in its turn, within what is left of the request's time; after that the request is aborted. */

@@ -13,7 +13,8 @@ import { piecesOfJson, sendJson } from '../http/answer.ts'
 import { parseBody, readBody } from '../http/body.ts'
 import { serve, type Frame } from '../http/serve.ts'
 import type { GivenAnswer, Route } from '../http/route.ts'
-import type { Visitor } from '../gate/turns.ts'
+import { visitorOf, type Visitor } from '../gate/turns.ts'
+import { answerOtherMethods } from '../http/mount.ts'
 
 /*
  * A door to routes for those who speak a protocol over JSON-RPC: a path at the root, at which each message is a
@@ -32,7 +33,7 @@ export interface Exchange {
 /** What a route is called with. */
 export type RouteFields = Record<'params' | 'query' | 'body', Record<string, unknown> | undefined>
 
-const METHODS = 'POST, OPTIONS'
+const METHODS = ['POST', 'OPTIONS']
 
 /**
  * Returns the handler of a door.
@@ -47,11 +48,14 @@ export function openDoor(
   headers: readonly string[],
   answer: (exchange: Exchange, request: RpcRequest) => Promise<void>,
 ): RequestHandler {
-  const allowedHeaders = ['Authorization', 'Content-Type', ...headers].join(', ')
-  return async (req, res) => {
+  const answerOthers = answerOtherMethods(frame, path, METHODS, headers)
+  return async (req, res, next) => {
     res.locals['path'] = path
     res.setHeader('Cache-Control', 'no-store')
-    if (req.method !== 'POST') return answerOtherMethod(frame, req, res, allowedHeaders)
+    if (req.method !== 'POST') {
+      await answerOthers(req, res, next)
+      return
+    }
     let value: unknown
     try {
       value = await readValue(frame, req, res)
@@ -116,10 +120,7 @@ export const sendError = (res: Response, status: number, id: RpcId | undefined, 
 async function readValue({ authenticator, gate }: Frame, req: Request, res: Response): Promise<unknown> {
   const recalled = authenticator.recall(req.headers.authorization)
   const { signal } = res.locals['life'] as AbortController
-  const visitor: Visitor =
-    recalled === undefined
-      ? { line: 'open', caller: req.socket, signal }
-      : { line: 'agents', caller: recalled._id, signal }
+  const visitor = visitorOf(recalled?._id, req.socket, signal)
   res.locals['visitor'] = visitor
   await gate.next(visitor)
   const held = await readBody(req, res, recalled?._id, () => gate.runWhole(visitor, () => undefined))
@@ -134,20 +135,4 @@ async function readValue({ authenticator, gate }: Frame, req: Request, res: Resp
   } finally {
     held.release()
   }
-}
-
-/** Answers OPTIONS with what the path takes. @throws Refusal for any other method */
-async function answerOtherMethod(
-  { gate }: Frame,
-  req: Request,
-  res: Response,
-  allowedHeaders: string,
-): Promise<void> {
-  res.setHeader('Allow', METHODS)
-  if (req.method !== 'OPTIONS')
-    throw new Refusal('method_not_allowed', `This path does not take ${req.method}; it takes ${METHODS}.`)
-  await gate.next(res.locals['visitor'] as Visitor)
-  res.setHeader('Access-Control-Allow-Methods', METHODS)
-  res.setHeader('Access-Control-Allow-Headers', allowedHeaders)
-  sendJson(res, 200, { ok: true, methods: METHODS.split(', ') })
 }
