@@ -80,6 +80,12 @@ export interface DueGroup {
 export const sumDue = (groups: readonly Pick<DueGroup, 'sumRaw'>[]): bigint =>
   groups.reduce((sum, { sumRaw }) => sum + sumRaw, 0n)
 
+/** Whether a payout is in this transfer still: it leaves it when it is owed again, or paid by hand. */
+export const isIn = (
+  { _id }: Pick<TransferRecord, '_id'>,
+  { state, transfer_id: id }: StoredPayout,
+): boolean => state === 'in_transfer' && id === _id
+
 /** Shows a payout with its transfer's state, if it is in one. @throws Error if that does not carry it */
 export function showPayout(payout: StoredPayout, transfer: TransferRecord | undefined): PayoutRecord {
   const { state, ...rest } = payout

@@ -17,7 +17,7 @@ import {
   type TransferRecord,
   type TransferState,
 } from './transfer.ts'
-import type { PayoutRecord, StoredPayout } from './payout.ts'
+import { isIn, type PayoutRecord, type StoredPayout } from './payout.ts'
 import { purposeOf } from './purpose.ts'
 import { storeArrivalStep } from './arrival-updates.ts'
 import {
@@ -207,7 +207,7 @@ async function followTransfer(ctx: Context, transfer: TransferRecord, to: Transf
   const carried =
     transfer.payout_ids.length === 0 ? [] : await ctx.payouts.findStored(transfer.payout_ids, session)
   const undoes = transfer.state === 'confirmed' && to !== 'confirmed' ? 'confirmed' : undefined
-  const isOwn = ({ transfer_id: id, state }: StoredPayout) => state === 'in_transfer' && id === transfer._id
+  const isOwn = (payout: StoredPayout) => isIn(transfer, payout)
   const [own, others] = [carried.filter(isOwn), carried.filter((payout) => !isOwn(payout))]
   if (to === 'confirmed') await bookTransfer(ctx, transfer, { own, others }, session)
   if (to === 'replaced') {

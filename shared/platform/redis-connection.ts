@@ -122,10 +122,8 @@ function readTlsFiles({
     }
   }
   const own = tlsCertificateKeyFile === undefined ? undefined : read(tlsCertificateKeyFile)
-  return {
-    ...(tlsCAFile === undefined ? {} : { ca: read(tlsCAFile) }),
-    ...(own === undefined ? {} : { cert: own, key: own }),
-  }
+  const ca = tlsCAFile === undefined ? undefined : read(tlsCAFile)
+  return omitUndefined({ ca, cert: own, key: own })
 }
 
 /**

@@ -1,3 +1,5 @@
+import { omitUndefined } from './omit-undefined.ts'
+
 interface HostPort {
   host: string
   port: number
@@ -89,15 +91,12 @@ function parseParameters(query: string, kind: string, scheme: string) {
     return undefined
   const natMap = parseNatMap(values.get('natMap'))
   if (natMap === undefined) return undefined
-  const only = <Name extends string>(name: Name, value = values.get(name)) =>
-    value === undefined ? {} : ({ [name]: value } as Record<Name, string>)
+  const [tlsCAFile, tlsCertificateKeyFile] = [values.get('tlsCAFile'), values.get('tlsCertificateKeyFile')]
+  const [username, password] = [values.get('sentinelUser'), values.get('sentinelPassword')]
   return {
     natMap,
-    ...(isTls ? { tls: { ...only('tlsCAFile'), ...only('tlsCertificateKeyFile') } } : {}),
-    sentinelLogin: {
-      ...only('username', values.get('sentinelUser')),
-      ...only('password', values.get('sentinelPassword')),
-    },
+    ...(isTls ? { tls: omitUndefined({ tlsCAFile, tlsCertificateKeyFile }) } : {}),
+    sentinelLogin: omitUndefined({ username, password }),
   }
 }
 

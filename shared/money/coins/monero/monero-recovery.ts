@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { nowSeconds, unixSeconds } from '../../../platform/time.ts'
 import { NodeRefused } from '../../node-errors.ts'
 import { moveTransfer, noteRefusal, reinstateTransfer } from '../../transfer-service.ts'
+import { isIn } from '../../payout.ts'
 import { OPEN_TRANSFERS, isToBeOffered, type TransferRecord } from '../../transfer.ts'
 import { FINAL_AFTER_MS, isDeep, readSent, type Sent } from './monero-chain.ts'
 import type { MoneroContext } from './monero-gateway.ts'
@@ -161,12 +162,9 @@ export async function markForeignTransfers(ctx: MoneroContext, address: string):
 }
 
 /** Whether a transfer may be offered: none of its payouts was paid by hand while its wallet was not in use. */
-async function hasAllPayouts(
-  ctx: MoneroContext,
-  { _id, tx, payout_ids: ids }: TransferRecord,
-): Promise<boolean> {
-  const payouts = await ctx.payouts.findStored(ids)
-  const others = payouts.filter(({ state, transfer_id: id }) => state !== 'in_transfer' || id !== _id)
+async function hasAllPayouts(ctx: MoneroContext, transfer: TransferRecord): Promise<boolean> {
+  const { _id, tx, payout_ids: ids } = transfer
+  const others = (await ctx.payouts.findStored(ids)).filter((payout) => !isIn(transfer, payout))
   if (others.length === 0) return true
   const about = { transfer_id: _id, tx, payout_ids: others.map((payout) => payout._id) }
   ctx.log.error(
