@@ -18,7 +18,7 @@
  * 1 something doesn't hold (one line each, with a fixed word); 2 it could not be checked; 3 nothing is wrong,
  * but nothing binding was found either.
  *
- * Built of client/verify/main.ts and what it imports, where the comments are whole. MIT OR Apache-2.0.
+ * Bundled from client/verify/main.ts and what that imports; all comments stand there. MIT OR Apache-2.0.
  */
 import { createReadStream, realpathSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -1555,7 +1555,7 @@ const inOrder = (one, other) => (one.size <= other.size ? [one, other] : [other,
 /**
  * Compares a log with the one that was seen. Refused: `log_rewritten`.
  *
- * @param proof between the two; undefined if there is none at hand
+ * @param proof that the larger goes on from the smaller; undefined if the caller has none
  */
 function connectLogs(seen, shown, proof) {
   const [from, to] = inOrder(seen, shown)
@@ -1621,7 +1621,7 @@ function readLogProof(text) {
   }
 }
 /**
- * Verifies that an entry is where the proof says, in the log of a checkpoint. Refused: `wrong_log_proof`.
+ * Verifies that the log of a checkpoint has an entry at the place that the proof names. Refused: `wrong_log_proof`.
  *
  * @param leaf the entry's, 64 hex characters
  */
@@ -1987,7 +1987,7 @@ function isRemembered(value) {
     (value['log'] === void 0 || (hasForms(value, FORMS, false) && hasForms(value, OPTIONAL_FORMS, true)))
   )
 }
-/** Reads the state file; an empty state if there is none. @throws Unchecked for anything else */
+/** Reads the state file, or gives an empty state if there is no file. @throws Unchecked for anything else */
 async function readState(file) {
   let bytes
   try {
@@ -3008,7 +3008,7 @@ var ReceiptCheck = class {
   #upTo = 0
   /** Up to which of those all are in the log of a checkpoint. */
   #covered = 0
-  /** For each entry whose path holds, its seal, and where it is in the log, if that is shown. */
+  /** For each entry whose path holds: its seal, and its place in the log if the receipt shows one. */
   #placed = []
   /** The seals that lie in what was seen and couldn't be compared with that. */
   #uncompared = /* @__PURE__ */ new Set()
@@ -3274,7 +3274,7 @@ function checkOpening(opening, recordId, entries) {
     throw wrong(`its content is of another record, ${show(content['id'])}`)
   return checkOpenedAuthor(opening, entry)
 }
-/** The checkpoint of the largest size in a receipt of which nothing is checked yet; undefined if there is none. */
+/** Finds the largest checkpoint in a receipt, before anything of it is checked; undefined if it has none. */
 function newestCheckpoint(receipt) {
   let newest
   const entries = isObject(receipt) && Array.isArray(receipt['entries']) ? receipt['entries'] : []
@@ -3841,7 +3841,7 @@ async function findService({ stateFile, service }, keys) {
   if (services.length === 1) return services[0]
   return services.find(({ pubkeys }) => keys.some((key) => pubkeys.includes(key)))
 }
-/** Asks for the proof between two logs; undefined if there is none at hand. */
+/** Asks for the proof that one of two logs goes on from the other; undefined if it takes none, or nobody gives one. */
 async function proofBetween(seen, shown, ask) {
   if (ask === void 0 || seen === void 0 || shown === void 0 || seen.size === shown.size) return void 0
   const answer = await ask(Math.min(seen.size, shown.size), Math.max(seen.size, shown.size))

@@ -149,7 +149,7 @@ function findProblem(
   return undefined
 }
 
-/** Reads a line as a message; one that is none is broken, with the id that it has all the same. */
+/** Reads a line as a message. A line that holds no message is broken; its answer has the line's id if it has one. */
 function parseLine(line: string): RpcMessage | { kind: 'broken'; id?: string | number; error: unknown } {
   let value: unknown
   try {

@@ -874,7 +874,7 @@ def seen_log(memory):
 def connect_logs(seen, given, proof):
     """How a signed log stands to the one that was seen: same, consistent or not_checked. Raises NotHeld if they contradict each other.
 
-    proof: between the two, as consistency_in() gives it; None if there is none at hand.
+    proof: that the larger goes on from the smaller, as consistency_in() gives it; None if the caller has none.
     """
     older, newer = sorted((seen, given), key=lambda log: log["size"])
     if older["size"] == newer["size"]:
@@ -2279,7 +2279,7 @@ def audit_log_fork(evidence, keyring, findings):
 
 
 def read_state(path):
-    """Reads the state file; an empty state if there is none. Raises CannotCheck for anything else."""
+    """Reads the state file, or gives an empty state if there is no file. Raises CannotCheck for anything else."""
     try:
         with open(path, "rb") as file:
             content = file.read()

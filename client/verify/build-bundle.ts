@@ -27,7 +27,7 @@ const HEAD = `#!/usr/bin/env node
  * 1 something doesn't hold (one line each, with a fixed word); 2 it could not be checked; 3 nothing is wrong,
  * but nothing binding was found either.
  *
- * Built of client/verify/main.ts and what it imports, where the comments are whole. MIT OR Apache-2.0.
+ * Bundled from client/verify/main.ts and what that imports; all comments stand there. MIT OR Apache-2.0.
  */`
 
 /** The text of the bundle. */

@@ -358,7 +358,7 @@ export interface ReceiptOptions {
   consistency?: AskConsistency | undefined
 }
 
-/** Asks for the proof between two logs; undefined if there is none at hand. */
+/** Asks for the proof that one of two logs goes on from the other; undefined if it takes none, or nobody gives one. */
 async function proofBetween(
   seen: LogHead | undefined,
   shown: LogHead | undefined,

@@ -57,7 +57,9 @@ export function readCheckpoint(note: unknown): Verdict<SignedLog> {
 export function verifySigner(log: SignedLog, pubkeys: Iterable<string>): Verdict<SignedLog> {
   const isSigned = [...pubkeys].some((pubkey) =>
     verifyNoteBy(isSignedBy, log.parsed, {
-      ...{ name: log.origin, type: NOTE_KEY.signer, publicKey: bytesOf(pubkey) },
+      name: log.origin,
+      type: NOTE_KEY.signer,
+      publicKey: bytesOf(pubkey),
     }),
   )
   return isSigned
@@ -248,7 +250,7 @@ const inOrder = <T extends LogHead>(one: T, other: T): [T, T] =>
 /**
  * Compares a log with the one that was seen. Refused: `log_rewritten`.
  *
- * @param proof between the two; undefined if there is none at hand
+ * @param proof that the larger goes on from the smaller; undefined if the caller has none
  */
 export function connectLogs(
   seen: LogHead,
@@ -312,7 +314,7 @@ export function readLogProof(text: unknown): Verdict<LogProof> {
 }
 
 /**
- * Verifies that an entry is where the proof says, in the log of a checkpoint. Refused: `wrong_log_proof`.
+ * Verifies that the log of a checkpoint has an entry at the place that the proof names. Refused: `wrong_log_proof`.
  *
  * @param leaf the entry's, 64 hex characters
  */

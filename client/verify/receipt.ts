@@ -52,7 +52,7 @@ export interface ReceiptReader {
   readonly remembered: Remembered | undefined
   /** Unix seconds. */
   readonly now: number
-  /** The proof between the log that was seen and the receipt's; undefined if there is none at hand. */
+  /** The proof that of the log that was seen and the receipt's one goes on from the other; undefined if the caller has none. */
   readonly consistency: Consistency | undefined
 }
 
@@ -82,7 +82,7 @@ export class ReceiptCheck {
   #upTo = 0
   /** Up to which of those all are in the log of a checkpoint. */
   #covered = 0
-  /** For each entry whose path holds, its seal, and where it is in the log, if that is shown. */
+  /** For each entry whose path holds: its seal, and its place in the log if the receipt shows one. */
   readonly #placed: { seal: Seal; place: LogPlace | undefined }[] = []
   /** The seals that lie in what was seen and couldn't be compared with that. */
   readonly #uncompared = new Set<number>()
@@ -339,7 +339,7 @@ function checkOpening(
   return checkOpenedAuthor(opening, entry)
 }
 
-/** The checkpoint of the largest size in a receipt of which nothing is checked yet; undefined if there is none. */
+/** Finds the largest checkpoint in a receipt, before anything of it is checked; undefined if it has none. */
 export function newestCheckpoint(receipt: unknown): SignedLog | undefined {
   let newest: SignedLog | undefined
   const entries = isObject(receipt) && Array.isArray(receipt['entries']) ? receipt['entries'] : []

@@ -112,7 +112,7 @@ function isRemembered(value: unknown): value is Remembered {
   )
 }
 
-/** Reads the state file; an empty state if there is none. @throws Unchecked for anything else */
+/** Reads the state file, or gives an empty state if there is no file. @throws Unchecked for anything else */
 export async function readState(file: string): Promise<State> {
   let bytes: Uint8Array
   try {
