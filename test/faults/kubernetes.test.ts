@@ -1,6 +1,5 @@
-import { execFile, spawn, type ChildProcess } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
@@ -9,13 +8,12 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
 import { findFreePort, reservePorts } from '../../scripts/embedded/ports.ts'
-import { provisionMongo, writeAccessFiles } from '../../scripts/embedded/provision.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { findMongod, findRedis } from '../../scripts/prepare.mjs'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startProcess, type RunningProcess } from '../support/processes.ts'
+import { startProvisioned } from '../support/provisioned.ts'
 
 /*
  * deploy/kubernetes: built by kustomize and checked by kubeconform against the schemas of Kubernetes and KEDA, all
@@ -34,13 +32,10 @@ const KEDA = 'github.com/kedacore/keda/v2@v2.21.0'
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'kubernetes-'))
 const inFolder = (...names: string[]): string => path.join(folder, ...names)
 const processes: RunningProcess[] = []
-const servers: ChildProcess[] = []
+let stopServers: (() => Promise<void>) | undefined
 afterAll(async () => {
   await Promise.all(processes.map((one) => one.stop()))
-  for (const server of servers) {
-    server.kill('SIGKILL')
-    if (server.exitCode === null && server.signalCode === null) await once(server, 'exit')
-  }
+  await stopServers?.()
   fs.rmSync(folder, { recursive: true })
 })
 
@@ -218,27 +213,17 @@ const isOk = (url: string): Promise<true | undefined> =>
 async function startServers(): Promise<void> {
   const secrets = inFolder('secrets')
   fs.mkdirSync(secrets)
-  const [mongo, redis] = await reservePorts(2)
-  writeAccessFiles(secrets, 'agent-network', { mongo: `127.0.0.1:${mongo}`, redis: `127.0.0.1:${redis}` })
+  stopServers = await startProvisioned(secrets)
   for (const name of ['operator_token', 'metrics_token', 'challenge_secret'])
     fs.writeFileSync(path.join(secrets, name), randomBytes(32).toString('hex'))
   fs.writeFileSync(path.join(secrets, 'monero_wallet_rpc_url'), '')
-  for (const name of ['seal', 'wallet', 'mongo', 'redis'])
-    fs.mkdirSync(inFolder('volumes', name), { recursive: true })
+  for (const name of ['seal', 'wallet']) fs.mkdirSync(inFolder('volumes', name), { recursive: true })
   ensureSealKey(path.join(secrets, 'seal_key'))
   const memory = fs.readdirSync(secrets).find((name) => /^seal.memory$/.test(name)) ?? 'seal-memory'
   fs.renameSync(path.join(secrets, memory), inFolder('volumes', 'seal', 'seal-memory'))
   fs.writeFileSync(inFolder('volumes', 'wallet', 'nano-seed'), randomBytes(32).toString('hex'), {
     mode: 0o600,
   })
-  const start = (program: string | undefined, ...args: string[]): void =>
-    void servers.push(spawn(program ?? '', args, { stdio: 'ignore' }))
-  const key = `--keyFile=${path.join(secrets, 'mongo_keyfile')}`
-  const place = ['--dbpath', inFolder('volumes', 'mongo'), '--port', String(mongo)]
-  start(findMongod(process.env), ...place, '--replSet=agents', key, '--nounixsocket')
-  const acl = ['--aclfile', path.join(secrets, 'redis_acl')]
-  start(findRedis(process.env), '--port', String(redis), '--dir', inFolder('volumes', 'redis'), ...acl)
-  await provisionMongo(secrets)
 }
 
 /** Lays the secrets of a pod out as Kubernetes mounts them: links to files that the group may read. */

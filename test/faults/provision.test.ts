@@ -8,10 +8,10 @@ import { Redis } from 'ioredis'
 import mongoose from 'mongoose'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { ACCESS_NAMES, type AccessName } from '../../scripts/embedded/access.ts'
-import { findFreePort, reservePorts } from '../../scripts/embedded/ports.ts'
+import { reservePorts } from '../../scripts/embedded/ports.ts'
 import { describeAccess, provisionMongo, writeAccessFiles } from '../../scripts/embedded/provision.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { findMongod, findRedis } from '../../scripts/prepare.mjs'
+import { findMongod } from '../../scripts/prepare.mjs'
 import { closeContext, type Context } from '../../shared/context.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
@@ -22,47 +22,25 @@ import { checkChain } from '../../workers/jobs/check-chain.ts'
 import { openWorkerContext } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startProcess } from '../support/processes.ts'
+import { startProvisioned } from '../support/provisioned.ts'
 import { withSigning } from '../support/signing.ts'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 let folder: string
+let stopServers: (() => Promise<void>) | undefined
+/** Members of another set. */
 const programs: ChildProcess[] = []
 const contexts: Context[] = []
 const secret = (name: string): string => fs.readFileSync(path.join(folder, name), 'utf8').trim()
 
 beforeAll(async () => {
   folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-provision-'))
-  const [mongo, redis] = [await findFreePort(), await findFreePort()]
-  writeAccessFiles(folder, 'agent-network', { mongo: `127.0.0.1:${mongo}`, redis: `127.0.0.1:${redis}` })
-  const data = path.join(folder, 'data')
-  fs.mkdirSync(data)
-  // As docker-compose.yml starts them.
-  const start = (program: string | undefined, ...args: string[]) =>
-    programs.push(spawn(program ?? '', args, { stdio: 'ignore' }))
-  start(
-    findMongod(process.env),
-    '--dbpath',
-    data,
-    '--port',
-    String(mongo),
-    '--replSet=agents',
-    `--keyFile=${path.join(folder, 'mongo_keyfile')}`,
-    '--nounixsocket',
-  )
-  start(
-    findRedis(process.env),
-    '--port',
-    String(redis),
-    '--save',
-    '',
-    '--aclfile',
-    path.join(folder, 'redis_acl'),
-  )
-  await provisionMongo(folder)
+  stopServers = await startProvisioned(folder)
 })
 afterAll(async () => {
   await Promise.all(contexts.map((ctx) => closeContext(ctx)))
+  await stopServers?.()
   for (const program of programs) {
     program.kill('SIGKILL')
     if (program.exitCode === null && program.signalCode === null) await once(program, 'exit')

@@ -1,5 +1,4 @@
 import { findBookFaults, findMoneyFaults, findOwedFaults } from '../../../../shared/operation/check-money.ts'
-import type { PendingEntry } from '../../../../shared/ledger/pending.ts'
 import type { OrderRecord } from '../../../../shared/market/order.ts'
 import type { InvoiceRecord } from '../../../../shared/money/invoice.ts'
 import type { PaymentRecord } from '../../../../shared/money/arrival.ts'
@@ -8,6 +7,7 @@ import type { StoredPayout } from '../../../../shared/money/payout.ts'
 import type { TransferRecord } from '../../../../shared/money/transfer.ts'
 import { requireThat } from '../stubs.ts'
 import type { World } from '../world.ts'
+import { readEntries } from './agents.ts'
 import type { Chain } from './chain.ts'
 import { BUYER, FEE, PRICE, SELLER } from './orders.ts'
 
@@ -102,13 +102,7 @@ export function checkBooks(world: World, chain: Chain): void {
     else if (status !== 'awaiting_payment')
       requireSame(`what ${_id} owes its buyer beyond the price`, buyer, net - PRICE)
   }
-  const entries = ['orders', 'invoices', 'payments', 'payouts'].flatMap((name) =>
-    rowsOf<{ pending?: PendingEntry[] }>(world, name).flatMap(({ pending = [] }) => pending),
-  )
-  requireDistinct(
-    entries.map(({ source }) => source),
-    'two entries have one source',
-  )
+  const entries = readEntries(world, ['orders', 'invoices', 'payments', 'payouts'])
   const lines = rowsOf<JournalLine>(world, 'journal')
   const [fault] = [
     ...findMoneyFaults({ invoices: [...invoices.values()], payments, entries }),

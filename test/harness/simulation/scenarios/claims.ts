@@ -15,10 +15,9 @@ import {
   type VerdictRecord,
 } from '../../../../shared/claims/claim.ts'
 import type { Context } from '../../../../shared/context.ts'
-import type { PendingEntry } from '../../../../shared/ledger/pending.ts'
-import { DAY_MS } from '../../../../shared/platform/time.ts'
 import { requireThat, stubs, tolerate } from '../stubs.ts'
 import type { Scenario, World } from '../world.ts'
+import { beginAgent, checkPass, readEntries } from './agents.ts'
 import { rowsOf } from './books.ts'
 
 const PATIENCE_MS = 10_000
@@ -107,18 +106,6 @@ function openContext(world: World): Context {
   } as unknown as Context
 }
 
-function beginAgent({ set, schedule }: World, _id: string): void {
-  const secret = { challenge: _id, token_key: _id, token_salt: 's', token_hash: 'h', salt: 's' }
-  const record = { claims: {}, verdicts: {} }
-  set.begin('agents', {
-    _id,
-    at: Math.floor(schedule.nowMs / 1_000),
-    ...secret,
-    referrals: { paying: 0 },
-    record,
-  })
-}
-
 /** Counts are what they count, whoever was killed between them. */
 function checkClaims(world: World, beganMs: number): void {
   const claims = new Map(rowsOf<ClaimRecord>(world, 'claims').map((claim) => [claim._id, claim]))
@@ -138,14 +125,9 @@ function checkClaims(world: World, beganMs: number): void {
         claim.standing[outcome] === countOf(claim, outcome),
         `${claim._id} counts ${claim.standing[outcome]} ${outcome}, not ${countOf(claim, outcome)}`,
       )
-  const entries = ['claims', 'verdicts', 'agents'].flatMap((name) =>
-    rowsOf<{ pending?: PendingEntry[] }>(world, name).flatMap(({ pending = [] }) => pending),
-  )
-  requireThat(
-    new Set(entries.map(({ source }) => source)).size === entries.length,
-    'two entries have one source',
-  )
-  for (const { _id, record, pass_until_ms: untilMs } of rowsOf<AgentRecord>(world, 'agents')) {
+  const entries = readEntries(world, ['claims', 'verdicts', 'agents'])
+  for (const agent of rowsOf<AgentRecord>(world, 'agents')) {
+    const { _id, record } = agent
     const own = [...claims.values()].filter(({ agent_id: agent }) => agent === _id)
     for (const status of CLAIM_STATUSES) {
       const count = own.filter((claim) => claim.status === status).length
@@ -161,17 +143,8 @@ function checkClaims(world: World, beganMs: number): void {
         `${_id} counts ${record.verdicts[outcome]} ${outcome}, not ${count}`,
       )
     }
-    const credits = entries.filter(({ kind, data }) => kind === 'pass_credit' && data['agent_id'] === _id)
+    const credits = checkPass(agent, entries, beganMs)
     const accepted = own.filter(({ status }) => status === 'accepted').length
     requireThat(credits.length === accepted, `${_id} has ${credits.length} credits for ${accepted} proposals`)
-    const days = credits.reduce((sum, { data }) => sum + Number(data['days']), 0)
-    if (days === 0) requireThat(untilMs === undefined, `the pass of ${_id} has an end without a credit`)
-    else {
-      const startMs = (untilMs ?? 0) - days * DAY_MS
-      requireThat(
-        startMs >= beganMs - DAY_MS && startMs <= Date.now(),
-        `the pass of ${_id} lasts to ${untilMs} by ${days} days`,
-      )
-    }
   }
 }

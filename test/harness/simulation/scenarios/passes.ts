@@ -2,7 +2,6 @@ import type { Connection } from 'mongoose'
 import type { Context } from '../../../../shared/context.ts'
 import type { AgentRecord } from '../../../../shared/agents/agent.ts'
 import { createAgentStore } from '../../../../shared/agents/agent-store.ts'
-import type { PendingEntry } from '../../../../shared/ledger/pending.ts'
 import { createCoinStore } from '../../../../shared/money/coin-store.ts'
 import type { PaymentRecord } from '../../../../shared/money/arrival.ts'
 import type { InvoiceRecord } from '../../../../shared/money/invoice.ts'
@@ -17,10 +16,11 @@ import { passPurpose } from '../../../../shared/passes/pass-purchase.ts'
 import { submitShares, verifyBatch } from '../../../../shared/passes/work-service.ts'
 import { createWorkStore } from '../../../../shared/passes/work-store.ts'
 import type { WorkOrderRecord } from '../../../../shared/passes/work.ts'
-import { DAY_MS, nowSeconds } from '../../../../shared/platform/time.ts'
+import { nowSeconds } from '../../../../shared/platform/time.ts'
 import type { Doc } from '../query.ts'
 import { requireThat, stubs, tolerate } from '../stubs.ts'
 import type { Scenario, World } from '../world.ts'
+import { beginAgent, checkPass, readEntries } from './agents.ts'
 import { rowsOf } from './books.ts'
 import { createChain, type Chain, type ChainPayment } from './chain.ts'
 
@@ -42,7 +42,8 @@ export const passesScenario: Scenario = {
     const { random, nowMs: beganMs } = world.schedule
     const open = () => openContext(world)
     const chain = createChain(world)
-    beginAgents(world)
+    beginAgent(world, REFERRER)
+    beginAgent(world, AGENT, { ref: REFERRER })
     const orderIds = Array.from({ length: 1 + random.below(2) }, (_, index) => beginWorkOrder(world, index))
     for (let index = 1 + random.below(2); index > 0; index--) beginInvoice(world, chain, index)
     /** The nonces of each order that the service has said it stored. */
@@ -141,17 +142,6 @@ const openContext = (world: World): Context =>
     queues: { enqueue: async () => {} },
   }) as unknown as Context
 
-function beginAgents({ set, schedule }: World): void {
-  for (const [_id, more] of [
-    [REFERRER, {}],
-    [AGENT, { ref: REFERRER }],
-  ] as const) {
-    const secret = { challenge: _id, token_key: _id, token_salt: 's', token_hash: 'h', salt: 's' }
-    const counts = { referrals: { paying: 0 }, record: {} }
-    set.begin('agents', { _id, at: Math.floor(schedule.nowMs / 1_000), ...secret, ...counts, ...more })
-  }
-}
-
 /** An order whose every nonce is a share. @returns its id */
 function beginWorkOrder({ set, schedule }: World, index: number): string {
   const at = Math.floor(schedule.nowMs / 1_000)
@@ -206,10 +196,6 @@ async function watch(ctx: Context, payment: ChainPayment, isLast = false): Promi
   await recordPayment(ctx, { ...found, isConfirmed })
 }
 
-interface Entried {
-  pending?: PendingEntry[]
-}
-
 /** Every nonce counts once for its order, and every day of the pass has the entry of what it was credited for. */
 function checkPasses(world: World, beganMs: number): void {
   const agents = new Map(rowsOf<AgentRecord>(world, 'agents').map((agent) => [agent._id, agent]))
@@ -234,25 +220,12 @@ function checkPasses(world: World, beganMs: number): void {
   const all = sums.reduce((total, { shares }) => total + shares, 0)
   requireThat(all === counted, `${all} shares are said to count, not ${counted}`)
 
-  const entries = ['work_orders', 'payments', 'invoices', 'agents'].flatMap((name) =>
-    rowsOf<Entried>(world, name).flatMap(({ pending = [] }) => pending),
-  )
-  requireThat(
-    new Set(entries.map(({ source }) => source)).size === entries.length,
-    'two entries have one source',
-  )
-  const credits = entries.filter(({ kind }) => kind === 'pass_credit')
-  const days = credits.reduce((total, { data }) => total + Number(data['days']), 0)
-  const { pass_until_ms: untilMs, first_paid_at: firstPaidAt } = agents.get(AGENT) ?? {}
-  if (days > 0) {
-    const startMs = (untilMs ?? 0) - days * DAY_MS
-    requireThat(
-      startMs >= beganMs - DAY_MS && startMs <= Date.now(),
-      `the pass lasts to ${untilMs} by ${days} days`,
-    )
-  } else requireThat(untilMs === undefined, 'the pass has an end without a credit')
+  const entries = readEntries(world, ['work_orders', 'payments', 'invoices', 'agents'])
+  const agent = agents.get(AGENT)
+  requireThat(agent !== undefined, 'the agent is gone')
+  const credits = checkPass(agent, entries, beganMs)
   const isPaid = credits.some(({ data }) => data['means'] !== 'free')
-  requireThat(isPaid === (firstPaidAt !== undefined), 'the first payment is noted wrongly')
+  requireThat(isPaid === (agent.first_paid_at !== undefined), 'the first payment is noted wrongly')
   const referred = agents.get(REFERRER)?.referrals.paying
   requireThat(referred === Number(isPaid), `${referred} agents are said to pay that were referred`)
 
