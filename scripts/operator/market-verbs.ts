@@ -18,8 +18,10 @@ import {
   holdPayouts,
   markPaidByHand,
   markPartPaid,
+  oweAgain,
   undoPaidByHand,
 } from '../../shared/money/payout-service.ts'
+import { WAIT_REASONS, whyNotSent } from '../../shared/money/payout-waits.ts'
 import { findSuspects } from '../../shared/money/unexplained-sends.ts'
 import { omitUndefined } from '../../shared/platform/omit-undefined.ts'
 import { SECOND_MS, nowSeconds } from '../../shared/platform/time.ts'
@@ -41,14 +43,24 @@ const UNPAID: readonly PayoutState[] = ['held', 'sent', 'signed', 'owed']
 export const marketVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
     name: 'payouts',
-    words: [],
+    words: ['[PAYOUT_ID]'],
     options: {
       all: flagOption('those that are paid or withdrawn too'),
       ...limitOption('per coin at most of those that cannot be paid now'),
     },
-    help: 'What is owed to whom, where it is to be paid, and what is due: together at least the smallest payout',
+    help: 'What is owed to whom, where it is to be paid, and what is due: together at least the smallest payout; of PAYOUT_ID, all reasons why it is not sent now',
     changes: false,
-    run: ({ ctx, options }) => listPayouts(ctx, options.all, limitOf(options)),
+    run: ({ ctx, words: [payoutId], options }) =>
+      payoutId === undefined ? listPayouts(ctx, options.all, limitOf(options)) : explainWait(ctx, payoutId),
+  }),
+  defineOperatorVerb({
+    name: 'payout-hold',
+    words: ['PAYOUT_ID'],
+    options: { undo: flagOption('you did not pay it: the workers may send it again') },
+    help: 'Keep a payout from being sent before you pay it by hand; payout-paid then records what paid it',
+    changes: true,
+    run: ({ ctx, words: [payoutId], options: { undo }, dryRun }) =>
+      reservePayout(ctx, payoutId, undo, dryRun),
   }),
   defineOperatorVerb({
     name: 'payout-paid',
@@ -105,6 +117,41 @@ export const marketVerbs: readonly OperatorVerb[] = [
     },
   }),
 ]
+
+/** Shows all reasons why a payout isn't sent now. */
+async function explainWait(ctx: Context, payoutId: string): Promise<VerbOutput> {
+  const payout = await requirePayout(ctx, payoutId)
+  const waits = await whyNotSent(ctx, payout)
+  const lines = waits.map((why) => `${why}: ${WAIT_REASONS[why]}`)
+  const [state, at] = [payout.state, formatTime(payout.changed_at)]
+  const rest =
+    state === 'owed' ? 'nothing keeps it back: the next round sends it' : `it is ${state} since ${at}`
+  return {
+    answer: { payout_id: payoutId, state, waits },
+    text: lines.length === 0 ? rest : lines.join('\n'),
+  }
+}
+
+/** What holds a payout that the operator is about to pay by hand, in place of a transaction. */
+const BY_HAND = 'operator'
+
+/** Holds a payout that is owed, so that no worker signs for it; or ends that. @throws Refusal `wrong_state` */
+async function reservePayout(ctx: Context, payoutId: string, isUndone: boolean, dryRun: boolean) {
+  const { coin, order_id: orderId, held_by: heldBy } = await requirePayout(ctx, payoutId)
+  const target = rehearseIf(dryRun, ctx)
+  if (isUndone && heldBy !== BY_HAND)
+    throw wrongState(`${payoutId} is not held by payout-hold; "reconcile ${coin} --owed" ends other holds.`)
+  const isDone = isUndone
+    ? await oweAgain(target, payoutId)
+    : (await holdPayouts(target, [payoutId], BY_HAND)).length === 1
+  if (!isDone)
+    throw wrongState(`${payoutId} is not owed, or something holds it: "payouts ${payoutId}" says what.`)
+  const state = isUndone ? 'owed' : 'held'
+  return showDone(
+    { payout_id: payoutId, order_id: orderId ?? null, currency: coin, state, ledger_entry: 'payout' },
+    dryRun,
+  )
+}
 
 /** Parses the words OUTCOME and PERCENT. @throws CommandError if they name no decision */
 function parseRuling(outcome: string | undefined, percent: string | undefined): Ruling {

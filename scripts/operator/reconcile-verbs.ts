@@ -183,12 +183,18 @@ async function readUndecided(ctx: Context, coin: Coin) {
  * Lists what waits for the operator, a line each: transactions that are not accounted for, and held payouts.
  */
 async function listOpen(ctx: Context, coin: Coin): Promise<string> {
-  const [sends, held] = await Promise.all([
+  const [sends, again, held] = await Promise.all([
     ctx.payouts.transfers.listUnexplained(coin),
+    ctx.payouts.transfers.listPaidAgain(coin),
     ctx.payouts.listUnsendable(coin, 'held', nowSeconds(ctx), 200),
   ])
-  if (sends.length === 0 && held.length === 0) return 'nothing waits for you'
-  const lines: string[] = []
+  const twice = again.map(
+    ({ tx, paid_again: ids = [] }) =>
+      `paid again: ${ids.join(', ')} by ${tx}; "reconcile ${coin} --explained ${tx}" once that is accounted for`,
+  )
+  if (sends.length === 0 && held.length === 0)
+    return twice.length === 0 ? 'nothing waits for you' : twice.join('\n')
+  const lines = [...twice]
   for (const send of sends) {
     const { tx, amount_raw, unexplained_to: to } = send
     lines.push(

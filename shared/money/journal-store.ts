@@ -64,6 +64,23 @@ export function createJournalStore(connection: Connection) {
       const found = await sumBy<Omit<Flow, 'sum'>, JournalLine>(journal.model, { coin }, 'amount_raw', key)
       return found.map(({ key: way, sum }) => ({ ...way, sum }))
     },
+    /** What orders hold and what is owed for them, by the books. */
+    async owedForOrders(coin: Coin, session?: Session): Promise<bigint> {
+      const ofOrders = { coin, order_id: some }
+      const sumOf = async (side: 'from' | 'to') => {
+        const kind = { $first: { $split: [`$${side}`, ':'] } }
+        const sums = await sumBy<AccountKind, JournalLine>(
+          journal.model,
+          ofOrders,
+          'amount_raw',
+          kind,
+          session,
+        )
+        const counted = sums.filter(({ key }) => key === 'order' || key === 'owed')
+        return counted.reduce((total, { sum }) => total + sum, 0n)
+      }
+      return (await sumOf('to')) - (await sumOf('from'))
+    },
     /** What each wallet held before the books saw it: see books.ts. */
     listOpenings: (coin: Coin) => journal.all({ _id: { $regex: `^opening/${coin}/` } }, { sort: { at: 1 } }),
     /** What the venue holds by the books, in the smallest unit. */

@@ -17,8 +17,8 @@ type LastingReason = Exclude<HoldReason, 'decided'>
 export interface Hold {
   why: HoldReason
   /**
-   * The order that has no address, is disputed or was decided, the send (an id of ours, or a transaction) that may have paid
-   * it, the address of the venue's own. Undefined if a payout for no order has no address.
+   * The order that has no address, is disputed or was decided; the send (an id of ours, or a transaction) that may have
+   * paid it, or `operator`; the address of the venue's own. Undefined if a payout for no order has no address.
    */
   ref: string | undefined
 }
@@ -73,7 +73,7 @@ export const PAYOUT_STEPS = {
     from: ['owed'],
     to: 'owed',
     unless: ['disputed', 'may_be_paid', 'own_address'],
-    text: 'A send that the database did not know may have paid it: it is held.',
+    text: 'A send that the database did not know may have paid it, or the operator is about to pay it by hand: it is held.',
   },
   cleared: {
     from: ['owed'],

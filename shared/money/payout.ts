@@ -33,7 +33,10 @@ export const payoutFields = {
    * until when (Unix seconds) it isn't sent, so that the decision can be taken back.
    */
   decided: maybe.nested({ version: number, until: number }),
-  /** While owed, and then it isn't sent: the unexplained transfer, or the operator's `tx`, that may have paid it. */
+  /**
+   * While owed, and then it isn't sent: the unexplained transfer, or the operator's `tx`, that may have paid it;
+   * `operator` if the operator is about to pay it by hand.
+   */
   held_by: maybe.text,
   /** Transfers that may have paid it and did not, as the operator said: they hold it no more. */
   cleared_of: maybe.list(text),

@@ -168,14 +168,19 @@ export type Explained =
       readonly payoutIds: readonly string[]
       readonly orderIds: readonly string[]
     }
-  /** It needs no explanation, or the coin was never reconciled to the end. */
+  /** It needs no explanation, or the database didn't know it and the coin was never reconciled to the end. */
   | { readonly kind: 'unknown' }
 
 /**
- * Takes the operator's word that a transaction which the database did not know is accounted for, once all that
- * it may have paid is decided. Orders that are disputed because of it alone go on.
+ * Takes the operator's word that a transaction which paid a payout again is accounted for; or one which the database
+ * did not know, once all that it may have paid is decided. Orders that are disputed because of that alone go on.
  */
 export async function accountForSend(ctx: Context, coin: Coin, tx: string): Promise<Explained> {
+  const isPaidAgain = (await ctx.payouts.transfers.listPaidAgain(coin)).some((one) => one.tx === tx)
+  if (isPaidAgain) {
+    const isNew = await ctx.payouts.transfers.setExplained(coin, tx)
+    return isNew ? { kind: 'explained', resumedOrderIds: [] } : { kind: 'unknown' }
+  }
   const send = (await ctx.payouts.transfers.listUnexplained(coin)).find((one) => one.tx === tx)
   if (send === undefined || (await ctx.journal.reconciliations.last(coin)) === undefined)
     return { kind: 'unknown' }

@@ -199,37 +199,58 @@ export function replaceTransfer(ctx: Context, transfer: TransferRecord, reason: 
 /**
  * Writes what follows from a transfer's new state: the books, and the entries and orders of its payouts.
  *
- * @param transfer as it was stored before. What its entries undo depends on it, and the caller's copy may be
- *   older: another worker may have confirmed or held the transfer since.
+ * @param transfer as it was stored before: what it undoes depends on that, and the caller's copy may be older,
+ *   since another worker may have confirmed or held it meanwhile
  */
 async function followTransfer(ctx: Context, transfer: TransferRecord, to: TransferState, session: Session) {
-  const at = nowSeconds(ctx)
   const carried =
     transfer.payout_ids.length === 0 ? [] : await ctx.payouts.findStored(transfer.payout_ids, session)
-  const undoes = transfer.state === 'confirmed' && to !== 'confirmed' ? 'confirmed' : undefined
-  const isOwn = (payout: StoredPayout) => isIn(transfer, payout)
-  const [own, others] = [carried.filter(isOwn), carried.filter((payout) => !isOwn(payout))]
-  if (to === 'confirmed') await bookTransfer(ctx, transfer, { own, others }, session)
+  const own = carried.filter((payout) => isIn(transfer, payout))
   if (to === 'replaced') {
     await unbookTransfer(ctx, transfer, session)
-    for (const payout of own) {
-      const wasConfirmed = transfer.state === 'confirmed'
-      const event = { step: 'returned', transferId: transfer._id, wasConfirmed } as const
-      await requirePayoutStep(ctx, payout, event, `${transfer._id}/${newStepId()}`, session)
-    }
-  } else {
-    // A transfer may be held, or be missing from the chain again, more than once.
-    const isRepeatable = to === 'held' || transfer.state === 'held'
-    const attempt = isRepeatable ? `${transfer._id}/${newStepId()}` : transfer._id
-    const details: EntryDetails = { tx: transfer.tx, attempt, undoes }
-    const entries = own.map((payout) => [payout, payoutEntry(payout, to, at, details)] as const)
-    await ctx.payouts.addEntries(new Map(entries), session)
-    for (const payout of own) await purposeOf(ctx, payout).payoutMoved?.(ctx, payout, to, session)
+    await oweAgainAll(ctx, transfer, own, session)
+    return
   }
+  if (to === 'confirmed') {
+    const others = carried.filter((payout) => !isIn(transfer, payout))
+    await bookTransfer(ctx, transfer, { own, others }, session)
+  }
+  await tellPayouts(ctx, transfer, own, to, session)
+}
+
+/** Makes the payouts of a replaced transfer owed again. */
+async function oweAgainAll(
+  ctx: Context,
+  { _id: transferId, state }: TransferRecord,
+  payouts: readonly StoredPayout[],
+  session: Session,
+) {
+  const event = { step: 'returned', transferId, wasConfirmed: state === 'confirmed' } as const
+  for (const payout of payouts)
+    await requirePayoutStep(ctx, payout, event, `${transferId}/${newStepId()}`, session)
+}
+
+/** Tells the ledger and the orders of a transfer's payouts which state they are in with it. */
+async function tellPayouts(
+  ctx: Context,
+  { _id, tx, state: before }: TransferRecord,
+  payouts: readonly StoredPayout[],
+  to: Exclude<TransferState, 'replaced'>,
+  session: Session,
+) {
+  // A transfer may be held, or be missing from the chain again, more than once.
+  const isRepeatable = to === 'held' || before === 'held'
+  const details: EntryDetails = { tx, attempt: isRepeatable ? `${_id}/${newStepId()}` : _id }
+  const at = nowSeconds(ctx)
+  const entries = payouts.map((payout) => [payout, payoutEntry(payout, to, at, details)] as const)
+  await ctx.payouts.addEntries(new Map(entries), session)
+  for (const payout of payouts) await purposeOf(ctx, payout).payoutMoved?.(ctx, payout, to, session)
 }
 
 /**
- * Books a transfer that is in the chain, and logs `others`: payouts of it that were paid otherwise.
+ * Books a transfer that is in the chain. `others`, payouts of it that were paid otherwise, may have been paid twice:
+ * what it sent to them is the operator's loss in the books, and stays a finding until the operator has accounted
+ * for it.
  *
  * @param payouts.step tells the lines apart from those of an earlier booking
  */
@@ -240,16 +261,20 @@ async function bookTransfer(
   session: Session,
 ): Promise<void> {
   const { own, others, step } = payouts
-  for (const { _id, state, transfer_id: other, tx } of others) {
-    const about = { payout_id: _id, transfer_id: transfer._id, paid_by: other ?? tx, payout_state: state }
-    ctx.log.error(about, 'a payout paid otherwise is in a confirmed transfer: it may have been paid twice')
+  if (others.length > 0) {
+    const ids = others.map(({ _id }) => _id)
+    await ctx.payouts.transfers.setPaidAgain(transfer._id, ids, session)
+    const about = { transfer_id: transfer._id, payout_ids: ids }
+    ctx.log.error(about, 'payouts paid otherwise are in a confirmed transfer: they may have been paid twice')
   }
   const at = nowSeconds(ctx)
   await ctx.journal.write(transferLines(transfer, own, at, step), session)
-  const { kind, account_index: index, payment_ids: arrived } = transfer
-  if (kind === 'receive' && index === TREASURY_INDEX && arrived.length > 0)
-    await ctx.invoices.arrivals.setSwept(arrived, at, session)
+  if (takesToTreasury(transfer)) await ctx.invoices.arrivals.setSwept(transfer.payment_ids, at, session)
 }
+
+/** Whether a transfer brings the money of its arrivals into the treasury. */
+const takesToTreasury = ({ kind, account_index: index, payment_ids: arrived }: TransferRecord): boolean =>
+  kind === 'receive' && index === TREASURY_INDEX && arrived.length > 0
 
 /** Stores and books transfers that only the chain knew. @throws a duplicate-key error if one is on record */
 export async function adoptTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
@@ -273,8 +298,8 @@ async function forgetOwnMoney(ctx: Context, { coin, tx }: TransferRecord, sessio
 }
 
 /**
- * Reverses the journal lines of a transfer that are not reversed yet. Versions before schema 2 booked with it what it
- * took in, which has a record of its own.
+ * Reverses the journal lines of a transfer that are not reversed yet; what it was thought to have moved on is at its
+ * address again. Versions before schema 2 booked with it what it took in, which has a record of its own.
  */
 async function unbookTransfer(ctx: Context, transfer: TransferRecord, session: Session): Promise<void> {
   const lines = await ctx.journal.list({ transfer_id: transfer._id }, Number.MAX_SAFE_INTEGER, session)
@@ -285,6 +310,8 @@ async function unbookTransfer(ctx: Context, transfer: TransferRecord, session: S
   )
   const reversed = standing.map((line) => reverse(line, 'undone', nowSeconds(ctx)))
   await ctx.journal.write(reversed, session)
+  if (transfer.payment_ids.length > 0)
+    await ctx.invoices.arrivals.setSwept(transfer.payment_ids, undefined, session)
 }
 
 /** Stores that the node refused a transfer. After 10 minutes of refusals it is held: offered, but rarely. */

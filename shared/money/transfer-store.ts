@@ -17,6 +17,7 @@ transferSchema.index({ coin: 1 }, only({ in_flight: true }, 'one_in_flight', tru
 transferSchema.index({ coin: 1, state: 1, _id: 1 })
 transferSchema.index({ coin: 1, state: 1, changed_at: 1 })
 transferSchema.index({ unexplained_to: 1, coin: 1 }, only({ unexplained_to: some }))
+transferSchema.index({ coin: 1, explained: 1 }, only({ paid_again: some }, 'paid_again'))
 
 /** In the order of their ids, without what an election could take back. */
 const LASTING = { isLasting: true, sort: { _id: 1 } } as const
@@ -133,10 +134,19 @@ function unknownSends(transfers: Records<TransferRecord>) {
         { coin, unexplained_to: some },
         { fields: { signed: 0 }, sort: { _id: 1 } },
       )) as UnexplainedSend[],
-    /** @returns false if it was not unexplained */
+    /** Confirmed ones with payouts that were paid otherwise, which the operator has not accounted for. */
+    listPaidAgain: (coin: Coin) =>
+      transfers.all({ coin, paid_again: some, explained: none }, { sort: { _id: 1 } }),
+    setPaidAgain: (transferId: string, payoutIds: readonly string[], session: Session) =>
+      transfers.change(
+        { _id: transferId },
+        { $set: { paid_again: [...payoutIds] }, $unset: { explained: 1 } },
+        session,
+      ),
+    /** @returns false if it was neither unexplained nor had paid something again */
     setExplained: (coin: Coin, tx: string, session?: Session) =>
       transfers.change(
-        { coin, tx, unexplained_to: some, explained: none },
+        { coin, tx, explained: none, $or: [{ unexplained_to: some }, { paid_again: some }] },
         { $set: { explained: true as const } },
         session,
       ),

@@ -52,7 +52,9 @@ export const transferFields = {
   foreign: maybe.flag,
   /** Addresses that it paid, of a transaction that the database did not know: see unexplained-sends.ts. */
   unexplained_to: maybe.list(text),
-  /** The operator has accounted for it. */
+  /** Payouts that it carried and that were paid otherwise: found when it was confirmed all the same. */
+  paid_again: maybe.list(text),
+  /** The operator has accounted for it, if it is unexplained or paid something again. */
   explained: maybe.flag,
 }
 

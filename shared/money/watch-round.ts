@@ -1,5 +1,4 @@
 import type { Context } from '../context.ts'
-import { omitUndefined } from '../platform/omit-undefined.ts'
 import { DAY_MS, SECOND_MS, nowSeconds } from '../platform/time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
 import { isNodeTrouble } from './node-errors.ts'
@@ -31,9 +30,10 @@ export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void>
     }
     sureAt = Math.min(startedAt, sureUntil)
     const isComplete = troubles.length === 0
-    const whole = isComplete ? { height: agreedHeight, round_at: sureAt > 0 ? sureAt : undefined } : {}
+    const agreed = agreedHeight === undefined ? {} : { height: agreedHeight, height_at: startedAt }
+    const whole = isComplete ? { ...agreed, ...(sureAt > 0 ? { round_at: sureAt } : {}) } : {}
     const reached = { ...REACHED, checked_at: now, required_confirmations: confirmations }
-    await ctx.coins.report(coin, { ...reached, ...seen, ...omitUndefined(whole) }, now)
+    await ctx.coins.report(coin, { ...reached, ...seen, ...whole }, now)
     if (before?.reachable === false) ctx.log.info(`the ${COIN_UNITS[coin].name} node is reached`)
     await settleWaiting(ctx, coin)
     logTroubles(ctx, coin, troubles)

@@ -3,7 +3,6 @@ import { findContentFaults } from './content-check.ts'
 import type { Context } from '../context.ts'
 import { findChainFault } from '../ledger/chain-check.ts'
 import { readLogFromTiles } from '../ledger/log.ts'
-import type { PendingEntry } from '../ledger/pending.ts'
 import { memoryFileOf, readMemory } from '../ledger/seal-memory.ts'
 import { COINS } from '../money/coin.ts'
 import { SHARE_PAGES_KEPT_MS } from '../platform/limits.ts'
@@ -11,6 +10,7 @@ import { nowSeconds, SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { findBookFaults, findMoneyFaults, findOwedFaults, type BookRecords } from './check-money.ts'
 import { findLostEntries, restoreEntry, type LostEntry } from './lost-entries.ts'
 import { formatGap, OPERATOR } from './finding.ts'
+import { atOneMoment, readPending } from './one-moment.ts'
 
 /** Something that doesn't hold. */
 export interface Fault {
@@ -100,22 +100,6 @@ export async function runChecks(
 function showCommandFor(sentence: string, otherwise: string): string {
   const [id] = /\b[a-z]{3}_[0-9a-z]{26}\b/.exec(sentence) ?? []
   return id === undefined ? otherwise : `${OPERATOR} show ${id}`
-}
-
-/**
- * Runs `work` with a session whose reads all see the database at one moment, so that writes meanwhile don't
- * look like faults.
- */
-async function atOneMoment<T>(
-  { database }: Context,
-  work: (connection: Connection, session: ClientSession) => Promise<T>,
-): Promise<T> {
-  const session = await database.connection.startSession({ snapshot: true })
-  try {
-    return await work(database.connection, session)
-  } finally {
-    await session.endSession()
-  }
 }
 
 /** Reads all documents of the named collections at one moment. */
@@ -228,14 +212,7 @@ async function checkMoney(ctx: Context): Promise<Fault[]> {
     const all = async (name: string, filter = {}) =>
       connection.collection(name).find(filter, { session }).toArray()
     const numbered = (await all('entries', { kind: { $in: ENTRIES_OF_MONEY } })) as never[]
-    const pending: PendingEntry[] = []
-    for (const { collection, schema } of Object.values(connection.models)) {
-      if (schema.path('pending') === undefined) continue
-      for await (const record of connection
-        .collection<{ pending: PendingEntry[] }>(collection.collectionName)
-        .find({ 'pending.source': { $exists: true } }, { session, projection: { pending: 1 } }))
-        pending.push(...record.pending)
-    }
+    const pending = await readPending(connection, session)
     return {
       invoices: (await all('invoices')) as never[],
       payments: (await all('payments')) as never[],

@@ -42,7 +42,13 @@ const formatSum = (raw: string | bigint, coin: Coin): string =>
 
 /** Checks what the coin's worker has stored about its node and its books. @param now Unix seconds */
 function checkCoin(coin: CoinRecord, now: number): Finding[] {
-  const { _id: name, halted, gap_raw: gapRaw = '0', gap_at: comparedAt } = coin
+  const {
+    _id: name,
+    halted,
+    gap_raw: gapRaw = '0',
+    gap_at: comparedAt,
+    owed_gap_raw: owedGapRaw = '0',
+  } = coin
   const findings: Finding[] = []
   if (now - coin.alive_at > UNHEARD_SECONDS)
     findings.push({
@@ -93,6 +99,13 @@ function checkCoin(coin: CoinRecord, now: number): Finding[] {
       about: name,
       what: `The chain of ${name} holds ${formatGap(BigInt(gapRaw), name)} than the books say`,
       command: `${OPERATOR} books --coin ${name}`,
+    })
+  if (owedGapRaw !== '0')
+    findings.push({
+      kind: 'owed_differs',
+      about: name,
+      what: `By the ledger ${formatGap(BigInt(owedGapRaw), name)} is owed for orders than by the books`,
+      command: `${OPERATOR} check --only money`,
     })
   if (coin.reachable && comparedAt !== undefined && now - comparedAt > NOT_COMPARED_SECONDS)
     findings.push({
@@ -158,15 +171,16 @@ function checkUnassigned(ctx: Context, coin: Coin, sumRaw: bigint): Finding | un
 }
 
 /**
- * Finds payouts that wait for somebody: held, refused by the node, or due for too long; and unexplained
- * sends.
+ * Finds payouts that wait for somebody: held, refused by the node, or due for too long; those that were paid again;
+ * and unexplained sends.
  */
 async function checkPayouts(ctx: Context, coin: Coin): Promise<Finding[]> {
   const isAutomatic = ctx.config.payouts === 'automatic'
-  const [held, refused, unexplained, { due }] = await Promise.all([
+  const [held, refused, unexplained, again, { due }] = await Promise.all([
     ctx.payouts.listUnsendable(coin, 'held', nowSeconds(ctx), 200),
     ctx.payouts.transfers.list(coin, ['held'], 200),
     ctx.payouts.transfers.listUnexplained(coin),
+    ctx.payouts.transfers.listPaidAgain(coin),
     readSendable(ctx, coin, !isAutomatic),
   ])
   const dueSince = Math.min(...due.map(sendableSince)) // Infinity if none is due
@@ -199,6 +213,15 @@ async function checkPayouts(ctx: Context, coin: Coin): Promise<Finding[]> {
       about: coin,
       what: `${unexplained.length} sends of the wallet of ${coin} are not accounted for`,
       command: `${OPERATOR} reconcile ${coin} --dry-run`,
+    })
+  for (const { tx, paid_again: ids = [], changed_at: since } of again)
+    findings.push({
+      kind: 'payout_paid_again',
+      about: tx,
+      since,
+      what: `${tx} paid ${ids.join(', ')}, which were paid otherwise: they may have been paid twice`,
+      why: 'a transaction that was given up, or whose payouts were paid by hand, got into the chain all the same',
+      command: `${OPERATOR} reconcile ${coin} --explained ${tx}   # once the payees have given it back, or you bear it`,
     })
   if (nowSeconds(ctx) - dueSince > DUE_SECONDS)
     findings.push({

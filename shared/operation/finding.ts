@@ -57,6 +57,8 @@ export const FINDING_KINDS = {
   money_unassigned: 'look',
   payout_held: 'act',
   payout_due: 'act',
+  payout_paid_again: 'act',
+  owed_differs: 'act',
   transfer_held: 'act',
   send_unexplained: 'act',
   orders_overdue: 'act',

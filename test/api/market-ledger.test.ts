@@ -4,6 +4,7 @@ import { decideDispute } from '../../shared/market/dispute-service.ts'
 import { MAX_ACCOUNTS_SHOWN } from '../../shared/market/market-terms.ts'
 import type { OrderRecord } from '../../shared/market/order.ts'
 import { findContentFaults } from '../../shared/operation/content-check.ts'
+import { compareOwed } from '../../shared/operation/owed-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { NOTHING_OWED, addToOwed } from '../../shared/ledger/solvency.ts'
@@ -384,5 +385,25 @@ describe('the sums owed', () => {
   it('are not computed from an entry that lacks its amount or its coin', () => {
     expect(() => addToOwed(NOTHING_OWED, entry('fee', { coin: 'xno' }))).toThrow('data.amount_raw')
     expect(() => addToOwed(NOTHING_OWED, entry('fee', { coin: 'btc', amount_raw: '1' }))).toThrow('data.coin')
+  })
+
+  it('is compared with the journal: the operator is told what differs, until it does no more', async () => {
+    const { ctx } = market
+    const { journal } = ctx.journal.models
+    const gap = async () => {
+      await compareOwed(ctx)
+      return (await ctx.coins.findCoin('xno'))?.owed_gap_raw ?? '0'
+    }
+    expect(await gap()).toBe('0')
+    const order = await market.order()
+    await market.payPercent(order, 100)
+    expect(await gap()).toBe('0')
+    const line = await journal.findOne({ order_id: order.id, to: `order:${order.id}` }).lean()
+    await journal.deleteOne({ _id: line?._id ?? '' })
+    expect(await gap()).toBe(line?.amount_raw)
+    await journal.insertMany([line])
+    await number()
+    await makeSeal(ctx, { useLease: false })
+    expect(await gap()).toBe('0')
   })
 })

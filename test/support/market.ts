@@ -1,4 +1,5 @@
 import type { Context } from '../../shared/context.ts'
+import { findOwedDifferences } from '../../shared/operation/owed-check.ts'
 import { NOTHING_OWED, addToOwed, type Owed } from '../../shared/ledger/solvency.ts'
 import type { PendingEntry } from '../../shared/ledger/pending.ts'
 import type { OrderRecord } from '../../shared/market/order.ts'
@@ -270,6 +271,9 @@ export async function checkMarket(ctx: Context): Promise<Record<Coin, Sums>> {
       faults.push(`${coin}: received ${received} is not owed ${due} + paid out ${paidOut} + fees ${fees}`)
     if (owed[coin] !== due) faults.push(`${coin}: by the ledger ${owed[coin]} is owed, by the records ${due}`)
   }
+  const differences = await findOwedDifferences(ctx)
+  for (const coin of COINS)
+    if (differences[coin] !== 0n) faults.push(`${coin}: ledger and journal differ by ${differences[coin]}`)
   if (faults.length > 0) throw new Error(`the market does not add up:\n${faults.join('\n')}`)
   return sums
 }

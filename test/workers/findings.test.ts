@@ -90,6 +90,14 @@ describe('of a coin the operator is told', () => {
       },
     ],
     [
+      'owed_differs',
+      () => ({ owed_gap_raw: String(XMR / 2n) }),
+      {
+        what: 'By the ledger 0.5 XMR more is owed for orders than by the books',
+        command: 'npm run operator -- check --only money',
+      },
+    ],
+    [
       'books_not_compared',
       (now) => ({ gap_at: now - 910 }),
       { about: 'xmr', command: 'npm run operator -- books --coin xmr' },
@@ -128,13 +136,19 @@ describe('of a coin the operator is told', () => {
       state: 'confirmed',
       unexplained_to: ['8nobody'],
     })
-    await ctx.payouts.transfers.models.transfers.insertMany([refused, unknown])
+    const again = newTransfer(ctx, { ...fields, tx: newTx(), state: 'confirmed', paid_again: ['out_twice'] })
+    await ctx.payouts.transfers.models.transfers.insertMany([refused, unknown, again])
     await ctx.payouts.models.payouts.updateOne({ _id: held._id }, { $set: { held_by: unknown._id } })
     expect((await findingsOf(coinFindings)).get('payout_due')).toBeUndefined()
     const found = await findingsOf(coinFindings, later(HOUR_MS + 10 * SECOND_MS))
     expect(found.get('payout_held')?.what).toContain(held._id)
     expect(found.get('transfer_held')?.command).toBe(`npm run operator -- show ${refused._id}`)
     expect(found.get('send_unexplained')?.command).toBe('npm run operator -- reconcile xmr --dry-run')
+    expect(found.get('payout_paid_again')).toMatchObject({
+      about: again.tx,
+      what: expect.stringContaining('out_twice') as string,
+      command: expect.stringContaining(`reconcile xmr --explained ${again.tx}`) as string,
+    })
     expect(found.get('treasury_low')?.command).toBe('send 2 XMR to 8treasury')
     expect(found.get('payout_due')).toMatchObject({
       since: due.at,

@@ -39,6 +39,20 @@ export async function readHeight(ctx: MoneroContext, coin: CoinRecord | undefine
   return height
 }
 
+/** The live networks have three million blocks and a new one every two minutes; a private chain may stand still. */
+const LIVE_FROM_BLOCKS = 1_000_000
+
+/**
+ * Up to when a wallet at this height can't lack what was sent, in Unix seconds: a daemon that is cut off answers as
+ * any other, so the chain has to have grown after that. Undefined for a private chain, of which nothing is known.
+ */
+export function sureUntil(coin: Pick<CoinRecord, 'height' | 'height_at'> | undefined, height: number) {
+  if (height < LIVE_FROM_BLOCKS) return undefined
+  const { height: before = height, height_at: readAt = 0 } = coin ?? {}
+  // It has grown at some time after it was last read.
+  return height > before ? readAt : 0
+}
+
 export interface Sent {
   readonly outgoing: readonly MoneroOutgoing[]
   readonly stored: readonly TransferRecord[]

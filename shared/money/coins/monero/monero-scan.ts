@@ -11,7 +11,7 @@ import {
 } from '../../arrival.ts'
 import type { InvoiceRecord } from '../../invoice.ts'
 import { AnswerTooLong, NodeUnreachable } from '../../node-errors.ts'
-import { compareOutgoing, firstCompared, readHeight, toFound } from './monero-chain.ts'
+import { compareOutgoing, firstCompared, readHeight, sureUntil, toFound } from './monero-chain.ts'
 import { MONERO_FACTS } from './monero-facts.ts'
 import type { MoneroContext } from './monero-gateway.ts'
 import type { MoneroIncoming } from './monero-wallet.ts'
@@ -49,7 +49,8 @@ export async function* scanWallet(ctx: MoneroContext): Scan {
   if (isPoolRead) yield* findLosses(ctx, [...underWay, ...settled], found, height)
   if (coin !== undefined && coin.treasury_address === undefined)
     yield { kind: 'treasury', address: await ctx.monero.wallet.primaryAddress() }
-  return { seen: {}, ...(isAgreed ? { agreedHeight: height } : {}) }
+  if (!isAgreed) return { seen: {} }
+  return { seen: {}, agreedHeight: height, ...omitUndefined({ sureUntil: sureUntil(coin, height) }) }
 }
 
 /** Lists what came in; without the pool, and with a trouble, if that has too much for one answer. */

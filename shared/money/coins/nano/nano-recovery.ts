@@ -135,8 +135,6 @@ async function supersede(
     if (rival === undefined) return
     // If another process has built on it meanwhile, that goes first.
     if (!(await replaceTransfer(ctx, rival, `${why}: ${tx}`))) continue
-    // What it was thought to have sent on is at its account again.
-    await ctx.invoices.arrivals.setSwept(rival.payment_ids, undefined)
     ctx.log.warn({ transfer_id: rival._id, block: rival.tx, by: tx }, `a block of ours is replaced: ${why}`)
   }
 }
