@@ -55,7 +55,7 @@ export function createApp(ctx: Context): App {
   const routes: Route[] = [
     ...agentRoutes(ctx, challengeSecret, authenticator),
     ...passRoutes(ctx),
-    ...workRoutes(ctx),
+    ...workRoutes(),
     ...claimRoutes(),
     ...postRoutes(),
     ...messageRoutes(),

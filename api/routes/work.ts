@@ -1,15 +1,17 @@
 import type { z } from 'zod'
-import type { Context } from '../../shared/context.ts'
 import { RESULT_WAIT_MS } from '../../shared/platform/limits.ts'
 import { isoTime, unixSeconds } from '../../shared/platform/time.ts'
-import { createBatchResults } from '../../shared/passes/batch-results.ts'
-import { readSubmission, submitShares, type Submission } from '../../shared/passes/work-service.ts'
+import {
+  readSubmission,
+  submitShares,
+  waitUntilVerified,
+  type Submission,
+} from '../../shared/passes/work-service.ts'
 import { submissionView, submitBody, workStatusAt } from '../../shared/passes/work.ts'
 import { accepted, defineRoute, ok, type Route } from '../http/route.ts'
 
 /** The route that takes nonces for work orders. */
-export function workRoutes(ctx: Context): Route[] {
-  const results = createBatchResults(ctx.work)
+export function workRoutes(): Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -25,7 +27,8 @@ export function workRoutes(ctx: Context): Route[] {
       async handle({ ctx, caller, body }) {
         const submitted = await submitShares(ctx, caller._id, body.order_id, body.nonces)
         const { batchId } = submitted
-        const verified = batchId === undefined ? undefined : await results.wait(batchId, RESULT_WAIT_MS)
+        const verified =
+          batchId === undefined ? undefined : await waitUntilVerified(ctx, batchId, RESULT_WAIT_MS)
         const submission = await readSubmission(ctx, caller._id, submitted, verified)
         if (batchId !== undefined && verified === undefined)
           return accepted(viewSubmission(submission, 'verifying'))

@@ -7,7 +7,7 @@ import { claimContent, type VerdictRecord } from '../claims/claim.ts'
 import type { Context } from '../context.ts'
 import type { Authorship } from '../crypto/author.ts'
 import type { JsonValue } from '../crypto/canonical-json.ts'
-import { findOpeningContent } from '../crypto/commitment.ts'
+import { bindContent } from '../crypto/commitment.ts'
 import type { Opening, Receipt, SealedReceiptEntry, WaitingReceiptEntry } from '../crypto/receipt.ts'
 import { tookTooLong, unavailable } from '../platform/database.ts'
 import { omitUndefined } from '../platform/omit-undefined.ts'
@@ -284,12 +284,11 @@ async function readOpenings(
   entries: readonly EntryRecord[],
 ): Promise<Opening[]> {
   const openings: Opening[] = []
-  for (const { _id, kind, data } of entries) {
+  for (const { _id, kind } of entries) {
     const opened = await OPENERS[kind]?.(ctx, id)
     if (opened === undefined) continue
-    const { field, salt } = opened
-    const content = findOpeningContent(data[field], salt, id, opened.content)
-    openings.push({ entry_id: _id, field, salt, content, ...authorOf(opened) })
+    const { field, salt, content } = opened
+    openings.push({ entry_id: _id, field, salt, content: bindContent(id, content), ...authorOf(opened) })
   }
   return openings
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import type { Context } from '../context.ts'
-import { commitRecord, isOpenedBy, findOpeningContent } from '../crypto/commitment.ts'
+import { commitRecord, isRecordCommitted } from '../crypto/commitment.ts'
 import { ed25519Sign } from '../crypto/ed25519.ts'
 import { Refusal } from '../platform/errors.ts'
 import { newId } from '../platform/ids.ts'
@@ -200,19 +200,14 @@ function requireCommitted(announcement: AnnouncementRecord, { kind, at, data, _i
     kind === 'announcement' &&
     at === announcement.at &&
     data['announcement_id'] === announcement._id &&
-    isCommitmentTo(announcement, data['content_hash'])
+    isRecordCommitted(
+      data['content_hash'],
+      announcement._id,
+      announcement.salt,
+      announcementContent(announcement),
+    )
   if (!isCommitted)
     throw new SealError(`${announcement._id} is not signed: its entry ${_id} does not commit to it`)
-}
-
-/** Whether a commitment from the ledger opens to this announcement. */
-function isCommitmentTo(announcement: AnnouncementRecord, commitment: unknown): boolean {
-  const { _id: id, salt } = announcement
-  return isOpenedBy(
-    commitment,
-    salt,
-    findOpeningContent(commitment, salt, id, announcementContent(announcement)),
-  )
 }
 
 /** Returns the source that identifies an announcement's ledger entry. */

@@ -15,9 +15,6 @@ const HEX_HASH = /^[0-9a-f]{64}$/
  * Returns the content that a record's entry commits to: the record's fields and its id, so that the
  * commitment can't be passed off as another record's.
  *
- * Old entries commit to the fields without the id: see findOpeningContent(). Verifiers accept both, but an
- * `id` in the content must be the record's.
- *
  * @param content without a field `id`
  */
 export function bindContent<Fields extends Content>(id: string, content: Fields): Fields & { id: string } {
@@ -36,15 +33,15 @@ export function commitRecord(id: string, salt: string, content: Content): string
 }
 
 /**
- * Returns the content to publish as a commitment's opening: `content` alone if that opens it, as for old
- * entries; else `content` with the record's id, whether or not that opens it.
- *
- * @param commitment as the entry has it
- * @param salt as hex
+ * Whether a commitment, as an entry has it, is the one that commitRecord() makes of a record; false if the salt
+ * isn't 64 hex characters.
  */
-export function findOpeningContent(commitment: unknown, salt: string, id: string, content: Content): Content {
-  return isOpenedBy(commitment, salt, content) ? content : bindContent(id, content)
-}
+export const isRecordCommitted = (
+  commitment: unknown,
+  id: string,
+  salt: string | undefined,
+  content: Content,
+): boolean => isOpenedBy(commitment, salt, bindContent(id, content))
 
 /** Whether salt and content open a commitment; false if the salt isn't 64 hex characters. */
 export function isOpenedBy(commitment: unknown, salt: unknown, content: JsonValue): boolean {

@@ -1,15 +1,11 @@
 import { z } from 'zod'
-import { createKeyTree, type AgentKeys, type KeyForm, type KeyTree } from '../crypto/key-tree.ts'
+import { createKeyTree, type AgentKeys, type KeyTree } from '../crypto/key-tree.ts'
 import { hex } from '../platform/schema.ts'
 import { isReadable, type EntryRecord } from './entry.ts'
 
 /*
- * The tree of agents' keys. It follows from the entries and the tree's form alone, so whoever reads the
- * ledger from its beginning computes the same. An entry that names no agent or no key changes nothing.
- *
- * Closing entries of older versions state a tree of form 1, in which a revocation does nothing. From the
- * first closing entry on that states form 2 (`keys.v`), all revocations count, those before it too, and no
- * later one states form 1 again: else a key that was revoked could be shown anew.
+ * The tree of agents' keys. It follows from the entries alone, so whoever reads the ledger from its beginning
+ * computes the same. An entry that names no agent or no key changes nothing.
  */
 
 /** Kinds of entries that change a key, and the field of `data` that has the key. */
@@ -40,12 +36,6 @@ export function applyKeyChange(tree: KeyTree, entry: EntryRecord): KeyTree {
   return tree.with(keys)
 }
 
-/** As applyKeyChange(), in a tree of form 1. */
-export function applyKeyChangeInForm1(tree: KeyTree, entry: EntryRecord): KeyTree {
-  const after = applyKeyChange(tree, entry)
-  return after.form === 1 ? after : tree
-}
-
 /** What is stated of a tree: its root, the number of agents in it, and its form unless that is 1. */
 export const statedKeys = z.object({
   root: hex(64),
@@ -62,24 +52,13 @@ export const keyState = (tree: KeyTree): StatedKeys => ({
 })
 
 /**
- * What a closing entry states of the keys.
- *
- * @returns undefined if it states none, or those of a form that this version doesn't know
- */
-export function readStatedKeys({ data }: EntryRecord): StatedKeys | undefined {
-  return statedKeys.safeParse(data['keys']).data
-}
-
-/**
  * Reads the tree of agents' keys after all entries up to number `toId`. It continues from the cached tree of
  * the last call, if that doesn't go beyond `toId`; with 'first' it reads all key changes again.
- *
- * @param form 1 for the tree as a closing entry of an older version states it
  */
-export type ReadKeyTree = (toId: number, from?: 'first', form?: KeyForm) => Promise<KeyTree>
+export type ReadKeyTree = (toId: number, from?: 'first') => Promise<KeyTree>
 
 /**
- * Creates a reader with a cache of one tree of each form: the last that it returned.
+ * Creates a reader with a cache of one tree: the last that it returned.
  *
  * @param listKeyChanges the entries above `afterId`, up to `toId`, that change an agent's keys, ascending
  */
@@ -87,34 +66,28 @@ export function createKeyTreeReader(
   listKeyChanges: (afterId: number, toId: number) => Promise<EntryRecord[]>,
 ): ReadKeyTree {
   const empty = { toId: 0, tree: createKeyTree() }
-  const cached = new Map<KeyForm, typeof empty>()
-  return async (toId, from, form: KeyForm = 2) => {
-    const known = cached.get(form)
-    const base = from === 'first' || known === undefined || known.toId > toId ? empty : known
+  let cached = empty
+  return async (toId, from) => {
+    const base = from === 'first' || cached.toId > toId ? empty : cached
     const changes = base.toId === toId ? [] : await listKeyChanges(base.toId, toId)
-    const tree = changes.reduce(
-      (before, change) => (form === 1 ? applyKeyChangeInForm1 : applyKeyChange)(before, change),
-      base.tree,
-    )
-    cached.set(form, { toId, tree })
+    const tree = changes.reduce(applyKeyChange, base.tree)
+    cached = { toId, tree }
     return tree
   }
 }
 
 /**
- * Reads the tree up to `toId` that was stated: of its form, and by all key changes again if the cached one has
- * another root.
+ * Reads the tree up to `toId` that was stated; by all key changes again if the cached one has another root.
  *
  * @returns undefined if the entries give another tree
  */
 export async function readTreeAsStated(
   readKeyTree: ReadKeyTree,
   toId: number,
-  { root, count, v }: StatedKeys,
+  { root, count }: StatedKeys,
 ): Promise<KeyTree | undefined> {
-  const form: KeyForm = v ?? 1
   for (const from of [undefined, 'first'] as const) {
-    const tree = await readKeyTree(toId, from, form)
+    const tree = await readKeyTree(toId, from)
     if (tree.root.toString('hex') === root && tree.count === count) return tree
   }
   return undefined

@@ -8,7 +8,7 @@ import type { Context } from '../context.ts'
 import { Refusal } from '../platform/errors.ts'
 import { MAX_WITNESSES_ASKED } from '../platform/limits.ts'
 import { hex, text } from '../platform/schema.ts'
-import { readStatedKeys, readTreeAsStated } from './agent-keys.ts'
+import { readTreeAsStated, statedKeys } from './agent-keys.ts'
 import { checkpointOf, type StoredCheckpoint } from './checkpoint.ts'
 import { entryView, viewEntry, type EntryRecord } from './entry.ts'
 import { proveConsistency, proveInLog, requireTileUnderRoot } from './log.ts'
@@ -249,15 +249,13 @@ export const keysView = z.object({
  * Reads an agent's keys, null if it has none, with the proof of either that leads to the last checkpoint. The
  * keys are those before the entries of the last signed seal.
  *
- * @throws Refusal `no_such_seal` if no checkpoint is signed yet, or none that covers keys
+ * @throws Refusal `no_such_seal` if no checkpoint is signed yet
  */
 export async function readKeys(ctx: LogContext, agentId: string): Promise<z.input<typeof keysView>> {
   const { seal } = await readCheckpoint(ctx)
   const closing = await ctx.entries.find(seal.to_id)
   if (closing === undefined) throw new Error(`entry ${seal.to_id} is missing from the ledger`)
-  const stated = readStatedKeys(closing)
-  if (stated === undefined)
-    throw new Refusal('no_such_seal', 'No checkpoint covers the keys yet; the next seal does.')
+  const stated = statedKeys.parse(closing.data['keys'])
   const upTo = seal.from_id - 1
   const tree = await readTreeAsStated(ctx.entries.readKeyTree, upTo, stated)
   if (tree === undefined)

@@ -1,8 +1,8 @@
+import { randomBytes } from 'node:crypto'
 import type { Schema } from 'mongoose'
 import type { JsonValue } from '../crypto/canonical-json.ts'
 import { SALT_BYTES } from '../crypto/commitment.ts'
 import { maybe, nested, number, opaque, text, textOf, type RecordOf } from '../platform/fields.ts'
-import { takeRandomBytes } from '../platform/random.ts'
 
 /**
  * Terms.
@@ -79,4 +79,4 @@ export const PENDING_INDEX = [
 export const carriesPendingEntries = (schema: Schema): boolean => schema.path('pending') !== undefined
 
 /** A fresh salt for a commitment, as hex: 32 random bytes. */
-export const newSalt = (): string => takeRandomBytes(SALT_BYTES).toString('hex')
+export const newSalt = (): string => randomBytes(SALT_BYTES).toString('hex')

@@ -14,15 +14,7 @@ import { headOf, sealFields, type SealRecord } from './seal.ts'
 import type { Remembered } from './seal-memory.ts'
 import { SigningStopped } from './signing-refusals.ts'
 import { createTileComparer, type Difference } from './tile-comparer.ts'
-import {
-  allowedClosings,
-  closesSeal,
-  closingEntry,
-  NOTHING_OWED,
-  parseOwed,
-  tryAddToOwed,
-  type Owed,
-} from './solvency.ts'
+import { closesSeal, closingEntry, NOTHING_OWED, parseOwed, tryAddToOwed, type Owed } from './solvency.ts'
 
 type LedgerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'now'>
 
@@ -49,15 +41,13 @@ export async function recomputeSeal(
   const before = { log: logState(base.log), keys: keyState(base.keys) }
   const previousClosing = await readClosingEntry(ctx, previous, refuse)
   const computed = await recompute(ctx, seal, base, previousClosing, refuse)
-  const keysInForm1 =
-    base.keys.form === 1 ? base.keys : await ctx.entries.readKeyTree(seal.from_id - 1, undefined, 1)
   const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
   const { data } = closingEntry(seal._id, seal.at, computed.owed, { prevSeal, ...before })
   const fault =
     findTreeFault(seal, computed.root, computed.sealDifferences) ??
     findClosingFault(seal, computed.last) ??
     findLogFault(computed.logDifferences) ??
-    findStatementFault(computed.last, data, allowedClosings(data, keyState(keysInForm1), previousClosing))
+    findStatementFault(computed.last, data)
   if (fault !== undefined) throw refuse(fault)
   return computed.after
 }
@@ -167,25 +157,18 @@ function findLogFault([wrong]: readonly Difference[]): string | undefined {
   return `hash ${wrong.position} of level ${wrong.level} of the log's stored tiles is not that of the entries; if the entries are right, drop the collection log_tiles, and the next seal builds it again`
 }
 
-/**
- * Says so if a closing entry states something else than the entries give.
- *
- * @param data what one of this version states
- * @param allowed all forms in which it may be stated
- */
-function findStatementFault(
-  last: EntryRecord,
-  data: EntryRecord['data'],
-  allowed: ReturnType<typeof allowedClosings>,
-): string | undefined {
-  if (allowed.map(canonicalJson).includes(canonicalJson(last.data))) return undefined
-  return `entry ${last._id} closes it with ${canonicalJson(last.data)}, and the entries give ${canonicalJson(data)}`
+/** Says so if a closing entry states something else than the entries give, which is `data`. */
+function findStatementFault(last: EntryRecord, data: EntryRecord['data']): string | undefined {
+  const [stated, given] = [canonicalJson(last.data), canonicalJson(data)]
+  return stated === given
+    ? undefined
+    : `entry ${last._id} closes it with ${stated}, and the entries give ${given}`
 }
 
 /**
  * Returns the log and the keys up to the seal before: from stored tiles and cached keys if these agree with
- * the memory, else from all entries. A memory without log or keys comes from an earlier version, an
- * adoption, or a standby that has taken over: then the whole chain is verified first.
+ * the memory, else from all entries. A memory without log or keys comes from an adoption, or from a standby
+ * that has taken over: then the whole chain is verified first.
  *
  * @throws SigningStopped if the entries up to the seal before are not those that were signed
  */
@@ -221,13 +204,12 @@ async function readOrBuildStateBefore(
     return { log, keys: await ctx.entries.readKeyTree(size, isSignedAgain ? undefined : 'first') }
   const signed = await readTreeAsStated(ctx.entries.readKeyTree, size, keys)
   if (signed === undefined) {
-    const { root } = keyState(await ctx.entries.readKeyTree(size, undefined, keys.v ?? 1))
+    const { root } = keyState(await ctx.entries.readKeyTree(size))
     throw refuse(
       `the entries up to ${size} give keys with the root ${root}, and the root ${keys.root} was signed`,
     )
   }
-  // What an earlier version signed may be of form 1.
-  return { log, keys: keys.v === 2 ? signed : await ctx.entries.readKeyTree(size) }
+  return { log, keys: signed }
 }
 
 /**

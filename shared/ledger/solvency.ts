@@ -1,4 +1,4 @@
-import { readStatedKeys, type StatedKeys } from './agent-keys.ts'
+import type { StatedKeys } from './agent-keys.ts'
 import { isReadable, type EntryRecord } from './entry.ts'
 import type { PendingEntry } from './pending.ts'
 import { closingSource, sealRecordId } from './seal.ts'
@@ -131,31 +131,6 @@ export function closingEntry(
       keys: { ...keys },
     },
   }
-}
-
-/**
- * Lists the forms of `data` that a closing entry may have: all fields; with keys in the form of earlier
- * versions; without `log` and `keys`; or without `prev_seal` too, as earlier versions wrote them. A form is
- * left out if it lacks a field that the closing entry before it has.
- *
- * @param data with all fields
- * @param keysInForm1 what an earlier version would state of the same keys
- */
-export function allowedClosings(
-  data: PendingEntry['data'],
-  keysInForm1: StatedKeys,
-  previousClosing: EntryRecord | undefined,
-): PendingEntry['data'][] {
-  const { log: _log, keys: _keys, ...chained } = data
-  const { prev_seal: _prevSeal, ...sums } = chained
-  const hadBefore = (field: string): boolean => previousClosing?.data[field] !== undefined
-  const stating =
-    previousClosing !== undefined && readStatedKeys(previousClosing)?.v === 2
-      ? [data]
-      : [data, { ...data, keys: keysInForm1 }]
-  if (hadBefore('log')) return stating
-  if (hadBefore('prev_seal')) return [...stating, chained]
-  return [...stating, chained, sums]
 }
 
 /**

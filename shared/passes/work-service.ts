@@ -1,8 +1,8 @@
-import { setImmediate as nextPass } from 'node:timers/promises'
+import { setImmediate as nextPass, setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { findShares } from '../crypto/pow.ts'
 import { change } from '../platform/change.ts'
-import { isDuplicateKey, orOvertaken, Overtaken } from '../platform/database.ts'
+import { isDuplicateKey, isOutage, orOvertaken, Overtaken } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import { createGroups, performTogether } from '../platform/group-commit.ts'
 import { newId } from '../platform/ids.ts'
@@ -308,6 +308,34 @@ async function storeVerifications(
   await orOvertaken(storing)
 }
 
+/** The first and the longest pause before it is asked again whether a batch is verified. */
+const ASK_AFTER_MS = { first: 10, longest: 100 } as const
+
+/**
+ * Waits until a batch is verified, and reads it. MongoDB is asked, not Redis, in which its job may be lost.
+ *
+ * @returns undefined if it isn't verified after `limitMs`
+ * @throws any error of the database but an outage, in which the batch stays stored; why the request is over
+ */
+export async function waitUntilVerified(
+  { work }: Pick<Context, 'work'>,
+  batchId: string,
+  limitMs: number,
+): Promise<BatchRecord | undefined> {
+  const endMs = performance.now() + limitMs
+  let pauseMs: number = ASK_AFTER_MS.first
+  while (performance.now() + pauseMs < endMs) {
+    await sleep(pauseMs)
+    pauseMs = Math.min(1.5 * pauseMs, ASK_AFTER_MS.longest)
+    const verified = await work.findVerified(batchId).catch((error: unknown) => {
+      if (!isOutage(error)) throw error
+      return undefined
+    })
+    if (verified !== undefined) return verified
+  }
+  return undefined
+}
+
 /** The result of a submission, as `POST /work/submit` answers it. */
 export interface Submission {
   order: WorkOrderRecord
@@ -335,7 +363,7 @@ export async function readSubmission(
     ctx.agents.find(agentId),
   ])
   if (order === undefined) throw new Error(`a submission of agent ${agentId} has no order`)
-  const outcomes = verified === undefined ? [] : decodeOutcomes(verified.outcomes ?? '', from, shares.length)
+  const outcomes = decodeOutcomes(verified?.outcomes?.slice(from, from + shares.length) ?? '')
   const refused = shares.flatMap((nonce, index) => {
     const reason = outcomes[index]
     return reason === undefined ? [] : [{ nonce, reason }]

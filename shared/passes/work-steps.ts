@@ -5,6 +5,7 @@ import {
   WORK_STATUSES,
   type BatchRecord,
   type Rejected,
+  type Rejection,
   type SharePage,
   type WorkOrderRecord,
   type WorkStatus,
@@ -90,17 +91,14 @@ export const takesShares = (status: WorkStatus): boolean => stepRule('handed_in'
 /**
  * Decides what an order takes that takes shares.
  *
- * @param shares those of the nonces that reach the difficulty, in the order of the nonces
+ * @param shares those of the nonces that reach the difficulty
  */
 export function decideShares({ nonces, rejected }: Sent, shares: readonly string[]): SubmissionDecision {
   if (shares.length === 0 && nonces.length > SAMPLE_NONCES) return { kind: 'refused', because: 'no_share' }
-  // Both are in one order, and no nonce stands twice.
-  let nextShare = 0
-  const others: Rejected[] = []
-  for (const nonce of nonces) {
-    if (nonce === shares[nextShare]) nextShare++
-    else others.push({ nonce, reason: 'insufficient_work' })
-  }
+  const areShares = new Set(shares)
+  const others = nonces
+    .filter((nonce) => !areShares.has(nonce))
+    .map((nonce) => ({ nonce, reason: 'insufficient_work' }) as const)
   return { kind: 'takes', shares, rejected: [...rejected, ...others] }
 }
 
@@ -121,55 +119,40 @@ export function decideRepeat(sent: Sent, counted: ReadonlySet<string>): Submissi
   return { kind: 'takes', shares: [], rejected: [...rejected, ...repeated] }
 }
 
-/** The result of verifying a batch. */
-export interface BatchResult {
-  accepted: number
-  rejected: Rejected[]
-}
-
 /**
  * Decides which nonces of an order's batches count, batch after batch: a nonce counts if it is a share, has
  * not counted before, and the order has room for it.
  *
  * @param order as it is stored
- * @param shares for each batch, those of its nonces that reach the difficulty, in the batch's order
+ * @param shares for each batch, those of its nonces that reach the difficulty
  * @param counted the nonces that counted before; those that count now are added to it
- * @returns a result for each batch, and the nonces that count now
+ * @returns for each batch the outcomes of its nonces, undefined for one that counts; and the nonces that count now
  */
 export function applyBatches(
   order: Pick<WorkOrderRecord, 'shares_accepted' | 'shares_required'>,
   batches: readonly Pick<BatchRecord, 'nonces'>[],
   shares: readonly (readonly string[])[],
   counted: Set<string>,
-): { results: BatchResult[]; newlyCounted: string[] } {
+): { outcomes: (Rejection | undefined)[][]; newlyCounted: string[] } {
   const room = order.shares_required - order.shares_accepted
   const newlyCounted: string[] = []
-  const results = batches.map(({ nonces = [] }, index) => {
-    const countedBefore = newlyCounted.length
-    const rejected: Rejected[] = []
-    const batchShares = shares[index] ?? []
-    let nextShare = 0
-    for (const nonce of nonces) {
-      if (nonce !== batchShares[nextShare]) {
-        rejected.push({ nonce, reason: 'insufficient_work' })
-        continue
-      }
-      nextShare++
-      if (counted.has(nonce)) rejected.push({ nonce, reason: 'duplicate' })
-      else if (newlyCounted.length >= room) rejected.push({ nonce, reason: 'order_full' })
-      else {
-        counted.add(nonce)
-        newlyCounted.push(nonce)
-      }
-    }
-    return { accepted: newlyCounted.length - countedBefore, rejected }
+  const outcomes = batches.map(({ nonces = [] }, index) => {
+    const areShares = new Set(shares[index])
+    return nonces.map((nonce) => {
+      if (!areShares.has(nonce)) return 'insufficient_work'
+      if (counted.has(nonce)) return 'duplicate'
+      if (newlyCounted.length >= room) return 'order_full'
+      counted.add(nonce)
+      newlyCounted.push(nonce)
+      return undefined
+    })
   })
-  return { results, newlyCounted }
+  return { outcomes, newlyCounted }
 }
 
 /** What is stored of a batch that is verified; `count` is the number of its nonces as it was read. */
 export interface VerifiedBatch extends Pick<BatchRecord, '_id' | 'count'> {
-  accepted: number
+  /** By encodeOutcomes(). */
   outcomes: string
 }
 
@@ -193,7 +176,7 @@ export interface Verification {
  * Decides what becomes of an order and of its waiting batches, as applyBatches() does.
  *
  * @param order as it was read
- * @param shares for each batch, those of its nonces that reach the difficulty, in the batch's order
+ * @param shares for each batch, those of its nonces that reach the difficulty
  * @param counted the nonces that counted before; those that count now are added to it
  */
 export function verifyBatches(
@@ -202,14 +185,14 @@ export function verifyBatches(
   shares: readonly (readonly string[])[],
   counted: Set<string>,
 ): Verification {
-  const { results, newlyCounted } = applyBatches(order, batches, shares, counted)
-  const verified = batches.map(({ _id, count, nonces = [] }, index): VerifiedBatch => {
-    const { accepted, rejected } = results[index] as BatchResult
-    const outcomes = encodeOutcomes(nonces, rejected)
-    return { _id, ...(count === undefined ? {} : { count }), accepted, outcomes }
-  })
+  const { outcomes, newlyCounted } = applyBatches(order, batches, shares, counted)
+  const verified = batches.map(({ _id, count }, index) => ({
+    _id,
+    count,
+    outcomes: encodeOutcomes(outcomes[index] ?? []),
+  }))
   if (newlyCounted.length === 0) return { batches: verified }
-  const batchIds = verified.filter(({ accepted }) => accepted > 0).map(({ _id }) => _id)
+  const batchIds = batches.filter((_, index) => outcomes[index]?.includes(undefined)).map(({ _id }) => _id)
   const pageNumber = (order.share_pages ?? 0) + 1
   const sharesAccepted = order.shares_accepted + newlyCounted.length
   const creditedDays = Math.floor(sharesAccepted / order.shares_per_day)

@@ -153,14 +153,17 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
         ],
         { returnDocument: 'before', projection: { count: 1 } },
       )
-      return before === null ? undefined : { batchId: before._id, from: before.count ?? 0 }
+      return before === null ? undefined : { batchId: before._id, from: before.count }
     },
     /** Counts the agent's waiting batches, together with those of other agents that are asked for. */
     countWaiting: async (agentId: string): Promise<number> => (await findCount(agentId))?.waiting ?? 0,
     /** Reads those of the given batches that are waiting. */
     findWaiting: (batchIds: readonly string[]): Promise<BatchRecord[]> => listBatches(batchIds, 'waiting'),
-    /** Reads those of the given batches that are verified. */
-    findVerified: (batchIds: readonly string[]): Promise<BatchRecord[]> => listBatches(batchIds, 'judged'),
+    /** Reads a batch, together with others that are asked for; undefined unless it is verified. */
+    findVerified: createBatchRead(
+      (batchIds: string[]) => listBatches(batchIds, 'verified'),
+      ({ _id }) => _id,
+    ),
     /**
      * Lists the ids of waiting batches whose `at_ms` is at most `beforeMs` or above `afterMs`, oldest first.
      */
@@ -226,11 +229,11 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
      * @throws Overtaken if one of them was verified or added to since it was read; the caller must abort
      */
     async markVerified(verified: readonly VerifiedBatch[], forgetAt: Date, session: Session): Promise<void> {
-      const updates = verified.map(({ _id, count = { $exists: false }, accepted, outcomes }) => ({
+      const updates = verified.map(({ _id, count, outcomes }) => ({
         updateOne: {
           filter: { _id, state: 'waiting' as const, count },
           update: {
-            $set: { state: 'judged' as const, accepted, outcomes, forget_at: forgetAt },
+            $set: { state: 'verified' as const, outcomes, forget_at: forgetAt },
             $unset: { nonces: 1 as const, slot: 1 as const },
           },
         },

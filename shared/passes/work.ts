@@ -52,17 +52,14 @@ export const batchFields = {
   _id: stored,
   order_id: stored,
   at_ms: number,
-  /** `judged` is the stored word for what is called verified everywhere else. */
-  state: textOf<'waiting' | 'judged'>(),
+  state: textOf<'waiting' | 'verified'>(),
   /** The order's id while the batch is waiting; a unique index makes it the order's only one. */
   slot: maybe.text,
   /** The agent that made the order. */
-  agent_id: maybe.text,
+  agent_id: stored,
   /** Number of its nonces. A result is stored only if it is still the number that was read. */
-  count: maybe.number,
-  /** Number of its shares that count; set when verified. */
-  accepted: maybe.number,
-  /** The outcome of each nonce, in order: see {@link encodeOutcomes}. Set when verified. */
+  count: number,
+  /** The outcome of each nonce, in order: see encodeOutcomes(). Set when verified. */
   outcomes: maybe.text,
   /** MongoDB deletes the batch after this time. */
   forget_at: maybe.date,
@@ -100,52 +97,13 @@ const LETTER_OF: ReadonlyMap<Rejection | undefined, string> = new Map(
   Object.entries(LETTERS).map(([letter, reason]) => [reason, letter]),
 )
 
-/**
- * Encodes the outcome of each nonce of a batch, without the nonces: run lengths and letters, such as `3a12d`
- * for three nonces that count and twelve duplicates. decodeOutcomes() reads it.
- *
- * @param rejected the nonces that don't count, in the order of `nonces`
- */
-export function encodeOutcomes(nonces: readonly string[], rejected: readonly Rejected[]): string {
-  let nextRejected = 0
-  let text = ''
-  let runLetter = ''
-  let runLength = 0
-  const endRun = (): void => {
-    if (runLength > 0) text += `${runLength}${runLetter}`
-  }
-  for (const nonce of nonces) {
-    const refused = rejected[nextRejected]?.nonce === nonce ? rejected[nextRejected++] : undefined
-    const letter = LETTER_OF.get(refused?.reason) ?? 'a'
-    if (letter !== runLetter) {
-      endRun()
-      runLength = 0
-    }
-    runLetter = letter
-    runLength++
-  }
-  endRun()
-  return text
-}
+/** Writes outcomes as one text with a letter for each, in their order. decodeOutcomes() reads it. */
+export const encodeOutcomes = (outcomes: readonly (Rejection | undefined)[]): string =>
+  outcomes.map((outcome) => LETTER_OF.get(outcome)).join('')
 
-/**
- * Decodes what encodeOutcomes() has written.
- *
- * @param from index of the first nonce whose outcome is returned
- * @returns for each of `count` nonces, the reason why it doesn't count, or undefined if it counts; fewer if
- *   the text ends before
- */
-export function decodeOutcomes(text: string, from: number, count: number): (Rejection | undefined)[] {
-  const reasons: (Rejection | undefined)[] = []
-  let runStart = 0
-  for (const [, times, letter] of text.matchAll(/(\d{1,5})([aidf])/g)) {
-    const runEnd = runStart + Number(times)
-    for (let index = Math.max(runStart, from); index < Math.min(runEnd, from + count); index++)
-      reasons.push(LETTERS[letter as keyof typeof LETTERS])
-    runStart = runEnd
-  }
-  return reasons
-}
+/** For each letter of what encodeOutcomes() has written, why that nonce doesn't count; undefined if it counts. */
+export const decodeOutcomes = (text: string): (Rejection | undefined)[] =>
+  Array.from(text, (letter) => LETTERS[letter as keyof typeof LETTERS])
 
 export const submitBody = z.object({
   order_id: idField('work_order'),

@@ -181,7 +181,6 @@ export function openDatabase(options: DatabaseOptions): Database {
           appName: 'agent-network',
         })
         await assertReplicaSet(connection)
-        if (!namesDatabase(url)) await refuseEmptyDefault(connection)
         await options.prepare(connection)
         while (!(await sampleClock()));
         if (closed) return await forEver()
@@ -310,36 +309,15 @@ const CONNECT_TIMEOUT_MS = 3_000
 /** A server that fell silent under a command is given up by then, so that its connections come back. */
 const SOCKET_TIMEOUT_MS = 30_000
 
-/** The database, if MONGODB_URL names none; the driver's own default is called test. */
-const DEFAULT_DATABASE = 'agent-network'
+/**
+ * The database, if MONGODB_URL names none: what `npm start`, docker-compose.yml and the units of systemd call it.
+ * The driver's own default is called test.
+ */
+const DEFAULT_DATABASE = 'agent_network'
 
 /** Whether a URL names a database: there is something behind the host and before any `?`. */
 function namesDatabase(url: string): boolean {
   return /^mongodb(\+srv)?:\/\/[^/]+\/[^?]+/.test(url)
-}
-
-/** What `npm start`, docker-compose.yml and the units of systemd call it. */
-const USUAL_DATABASE = 'agent_network'
-
-/**
- * Refuses the default database, which is used if MONGODB_URL names none, if it is empty while the usual one
- * on the same server holds a network: then the wrong one would be started.
- *
- * @throws StartError in that case
- */
-async function refuseEmptyDefault(connection: Connection): Promise<void> {
-  const usual = connection.getClient().db(USUAL_DATABASE)
-  const [collections, agent] = await Promise.all([
-    connection.listCollections(),
-    usual
-      .collection('agents')
-      .findOne({}, { projection: { _id: 1 } })
-      .catch(() => null), // a user of this database alone can't have meant the other
-  ])
-  if (collections.length > 0 || agent === null) return
-  throw new StartError(
-    `MONGODB_URL names no database, so it is "${DEFAULT_DATABASE}", which is empty; there is a network in "${USUAL_DATABASE}" on the same MongoDB. Write the one that you mean into the URL, behind the host and before any "?".`,
-  )
 }
 
 /** The server's codes for a command that this user, or a router, doesn't have. */

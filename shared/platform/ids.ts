@@ -1,5 +1,4 @@
 import { monotonicFactory } from 'ulid'
-import { takeRandomFraction } from './random.ts'
 import { reportTracedRecord } from './tracing.ts'
 
 /** The prefix of each kind of record; the contract fixes `agt_`, the rest is wire format too. */
@@ -26,7 +25,7 @@ export const ID_PREFIXES = {
 export type RecordKind = keyof typeof ID_PREFIXES
 
 // One for the process: within a millisecond, or if the clock goes back, it counts up from the last id.
-const nextUlid = monotonicFactory(takeRandomFraction)
+const nextUlid = monotonicFactory()
 
 /**
  * Makes a new id: prefix, `_`, and a ULID in lower case (48 bits of milliseconds, 80 random bits, Crockford's

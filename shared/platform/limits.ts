@@ -106,11 +106,6 @@ export const DISK_LOOK_EVERY_MS = 5 * SECOND_MS
 export const MAX_SHARED_BYTES = 32 * 1024 * 1024
 /** Entries on one receipt: more than most records ever have. */
 export const MAX_RECEIPT_ENTRIES = 500
-/**
- * Requests of one API process that wait for their batch to be verified; further ones are answered 202 at
- * once.
- */
-export const MAX_WAITING = 4_000
 /** Bytes of answers in one API process that clients have not read yet: some 25 of the longest. */
 export const MAX_UNREAD_ANSWER_BYTES = 128 * 1024 * 1024
 

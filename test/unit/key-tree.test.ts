@@ -7,7 +7,7 @@ import {
   verifyKeyProof,
   type AgentKeys,
 } from '../../shared/crypto/key-tree.ts'
-import { applyKeyChange, applyKeyChangeInForm1, keyState } from '../../shared/ledger/agent-keys.ts'
+import { applyKeyChange, keyState } from '../../shared/ledger/agent-keys.ts'
 import type { EntryRecord } from '../../shared/ledger/entry.ts'
 
 const sha256 = (...parts: (Uint8Array | string)[]) =>
@@ -80,17 +80,6 @@ describe('the tree of keys', () => {
     const again = applyKeyChange(none, entry(5, { dm_key }))
     expect(again.get('agt_1')).toEqual({ agent_id: 'agt_1', dm_key, version: 5, entry_id: 5 })
     expect(keyState(again).v).toBe(2)
-  })
-
-  it('is in form 1 what it was before keys could be revoked', () => {
-    const entries = [...both, entry(3, { dm_key: null }), entry(4, { dm_key: 'cc'.repeat(32) })]
-    expect(entries.reduce(applyKeyChangeInForm1, createKeyTree()).get('agt_1')).toEqual({
-      agent_id: 'agt_1',
-      dm_key: 'cc'.repeat(32),
-      author_key,
-      version: 3,
-      entry_id: 4,
-    })
   })
 
   it('is left as it was by an entry that names no key, or revokes one that is not there', () => {

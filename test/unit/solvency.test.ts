@@ -3,7 +3,6 @@ import type { EntryRecord } from '../../shared/ledger/entry.ts'
 import type { PendingEntry } from '../../shared/ledger/pending.ts'
 import {
   addToOwed,
-  allowedClosings,
   closesSeal,
   closingEntry,
   closingSums,
@@ -166,31 +165,5 @@ describe('the entry that closes a seal', () => {
       expect(() => parseOwed(stating({ xno: '0', xmr: text }))).toThrow(TypeError)
     }
     expect(() => parseOwed(stating(null))).toThrow(TypeError)
-  })
-})
-
-describe('a closing entry of an earlier version', () => {
-  const { data } = closing(3)
-  const { log: _log, keys: _keys, ...chained } = data
-  const { prev_seal: _prevSeal, ...sums } = chained
-  const inForm1 = { root: 'dd', count: 3 }
-  const older = { ...data, keys: inForm1 }
-  const before = (of: Data) => closing(2, { data: of })
-
-  it('may lack what was stated later, or state keys in the older form', () => {
-    expect(allowedClosings(data, inForm1, undefined)).toEqual([data, older, chained, sums])
-    expect(allowedClosings(data, inForm1, before(sums))).toEqual([data, older, chained, sums])
-  })
-
-  it('has every field that the one before it has, so that none is taken out again', () => {
-    expect(allowedClosings(data, inForm1, before(chained))).toEqual([data, older, chained])
-    expect(
-      allowedClosings(data, inForm1, before({ ...data, keys: { root: 'e'.repeat(64), count: 3 } })),
-    ).toEqual([data, older])
-  })
-
-  it('never states keys in the older form again once the newer was stated', () => {
-    const newer = { ...data, keys: { root: 'e'.repeat(64), count: 3, v: 2 } }
-    expect(allowedClosings(data, inForm1, before(newer))).toEqual([data])
   })
 })

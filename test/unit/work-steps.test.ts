@@ -47,7 +47,15 @@ function submit(situation: SituationName, name: SentName): string {
 function verify(situation: SituationName, name: SentName) {
   const { order, page } = orderIn(situation)
   const nonces = [...SENT[name]]
-  const batch = { _id: 'bat_2', order_id: order._id, at_ms: 0, state: 'waiting', nonces } as const
+  const batch = {
+    _id: 'bat_2',
+    order_id: order._id,
+    agent_id: 'agt_1',
+    at_ms: 0,
+    state: 'waiting',
+    nonces,
+    count: nonces.length,
+  } as const
   const shares = sharesAmong(order, nonces)
   const { batches, update } = verifyBatches(order, [batch], [shares], new Set(page.nonces))
   const after: WorkOrderRecord = { ...order, ...update?.set }

@@ -14,7 +14,6 @@ import {
   workStatusAt,
   workOrderView,
   type BatchRecord,
-  type Rejected,
   type SharePage,
   type WorkOrderRecord,
 } from '../../shared/passes/work.ts'
@@ -36,7 +35,7 @@ describe('shares on an order', () => {
           for (const [index, fresh] of batches.entries()) {
             const nonces = Array.from({ length: fresh }, (_, place) => `${index}x${place}`)
             const batch: BatchRecord = {
-              ...{ _id: `bat_${index}`, order_id: 'wrk_1', at_ms: 0, state: 'waiting' },
+              ...{ _id: `bat_${index}`, order_id: 'wrk_1', agent_id: 'agt_1', at_ms: 0, state: 'waiting' },
               ...{ nonces, count: fresh },
             }
             const { update } = verifyBatches(order, [batch], [nonces], counted)
@@ -88,7 +87,7 @@ describe('batches of one order, verified together', () => {
         (lists, counted, room) => {
           const known = new Set<string>(counted)
           const shares = new Set<string>(['a', 'b', 'c', 'd', 'e', 'f'])
-          const { results, newlyCounted } = applyBatches(
+          const { outcomes, newlyCounted } = applyBatches(
             order(counted.length + room, counted.length),
             lists.map((list) => batch(...list)),
             lists.map((list) => list.filter((one) => shares.has(one))),
@@ -98,16 +97,15 @@ describe('batches of one order, verified together', () => {
           expect(newlyCounted).toHaveLength(Math.min(room, good.size))
           expect(new Set(newlyCounted).size).toBe(newlyCounted.length)
           for (const one of newlyCounted) expect(good.has(one)).toBe(true)
-          expect(results.reduce((sum, { accepted }) => sum + accepted, 0)).toBe(newlyCounted.length)
-          for (const [index, { accepted, rejected }] of results.entries())
-            expect(accepted + rejected.length).toBe(lists[index]?.length)
+          expect(outcomes.flat().filter((outcome) => outcome === undefined)).toHaveLength(newlyCounted.length)
+          expect(outcomes.map(({ length }) => length)).toEqual(lists.map(({ length }) => length))
         },
       ),
     )
   })
 
   it('tell weak, repeated and superfluous nonces apart', () => {
-    const { results, newlyCounted } = applyBatches(
+    const { outcomes, newlyCounted } = applyBatches(
       order(4, 1),
       [batch('a', 'weak', 'old'), batch('a', 'b', 'c', 'd')],
       [
@@ -116,31 +114,19 @@ describe('batches of one order, verified together', () => {
       ],
       new Set(['old']),
     )
-    expect(results).toEqual([
-      {
-        accepted: 1,
-        rejected: [
-          { nonce: 'weak', reason: 'insufficient_work' },
-          { nonce: 'old', reason: 'duplicate' },
-        ],
-      },
-      {
-        accepted: 2,
-        rejected: [
-          { nonce: 'a', reason: 'duplicate' },
-          { nonce: 'd', reason: 'order_full' },
-        ],
-      },
+    expect(outcomes).toEqual([
+      [undefined, 'insufficient_work', 'duplicate'],
+      ['duplicate', undefined, undefined, 'order_full'],
     ])
     expect(newlyCounted).toEqual(['a', 'b', 'c'])
     // An order that is full tells what it has counted before from what came too late.
-    const { results: later } = applyBatches(
+    const { outcomes: later } = applyBatches(
       order(2, 2),
       [batch('old', 'new')],
       [['old', 'new']],
       new Set(['old']),
     )
-    expect(later[0]?.rejected.map(({ reason }) => reason)).toEqual(['duplicate', 'order_full'])
+    expect(later).toEqual([['duplicate', 'order_full']])
   })
 
   it('that count make the next page of the order, which names those of them with a share that counts', () => {
@@ -158,6 +144,7 @@ describe('batches of one order, verified together', () => {
     const waiting = (_id: string, ...nonces: string[]): BatchRecord => ({
       _id,
       order_id: 'wrk_1',
+      agent_id: 'agt_1',
       at_ms: 0,
       state: 'waiting',
       nonces,
@@ -167,8 +154,8 @@ describe('batches of one order, verified together', () => {
     const verified = verifyBatches(before, batches, [['old'], ['new']], new Set(['old']))
     expect(verified).toEqual({
       batches: [
-        { _id: 'bat_1', count: 1, accepted: 0, outcomes: '1d' },
-        { _id: 'bat_2', count: 2, accepted: 1, outcomes: '1a1i' },
+        { _id: 'bat_1', count: 1, outcomes: 'd' },
+        { _id: 'bat_2', count: 2, outcomes: 'ai' },
       ],
       update: {
         before,
@@ -178,7 +165,7 @@ describe('batches of one order, verified together', () => {
       },
     })
     const nothing = verifyBatches(before, [waiting('bat_3', 'old')], [['old']], new Set(['old']))
-    expect(nothing).toEqual({ batches: [{ _id: 'bat_3', count: 1, accepted: 0, outcomes: '1d' }] })
+    expect(nothing).toEqual({ batches: [{ _id: 'bat_3', count: 1, outcomes: 'd' }] })
   })
 })
 
@@ -318,32 +305,11 @@ describe('the nonces of a batch', () => {
 })
 
 describe('the outcomes of a batch', () => {
-  const reasons = ['insufficient_work', 'duplicate', 'order_full'] as const
-  const outcome = () => fc.constantFrom(undefined, ...reasons)
-  const encode = (outcomes: readonly ((typeof reasons)[number] | undefined)[]): string => {
-    const nonces = outcomes.map((_, place) => String(place))
-    const rejected = outcomes.flatMap((reason, place): Rejected[] =>
-      reason === undefined ? [] : [{ nonce: String(place), reason }],
-    )
-    return encodeOutcomes(nonces, rejected)
-  }
-
-  it('are kept as run lengths and letters', () => {
-    expect(
-      encode([undefined, undefined, undefined, 'duplicate', 'order_full', 'order_full', undefined]),
-    ).toBe('3a1d2f1a')
-    expect(encode(['insufficient_work'])).toBe('1i')
-    expect(encode([])).toBe('')
-  })
-
-  it('are read again, from any nonce on, as they were', () => {
-    fc.assert(
-      fc.property(fc.array(outcome(), { maxLength: 40 }), fc.nat(45), fc.nat(45), (outcomes, from, count) => {
-        expect(decodeOutcomes(encode(outcomes), from, count)).toEqual(outcomes.slice(from, from + count))
-      }),
-    )
-    const long = Array.from({ length: 10_000 }, () => undefined)
-    expect(decodeOutcomes(encode(long), 9_998, 5)).toEqual([undefined, undefined])
+  it('are kept as a letter for each nonce, and read again as they were', () => {
+    const outcomes = [undefined, 'duplicate', 'order_full', 'insufficient_work', undefined] as const
+    expect(encodeOutcomes(outcomes)).toBe('adfia')
+    expect(decodeOutcomes('adfia')).toEqual(outcomes)
+    expect(decodeOutcomes(encodeOutcomes([]))).toEqual([])
   })
 })
 

@@ -5,6 +5,8 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { announce, signAnnouncement } from '../../shared/announcements/announcement-service.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
+import { EMPTY_KEY_ROOT } from '../../shared/crypto/key-tree.ts'
+import { EMPTY_LOG_ROOT } from '../../shared/crypto/log-tree.ts'
 import { sealPayloadHash, type Seal } from '../../shared/crypto/seal-payload.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import { writeAdoption } from '../../shared/ledger/adoption-file.ts'
@@ -256,6 +258,12 @@ describe('before it signs, the signer recomputes the closing entry, and refuses'
       kind: 'payment',
       data: { payment_id: 'pay_1', order_id: 'ord_1', coin: 'xno', amount_raw: '1000' },
     } as never)
+  /** What lies before the first seal: an empty log, and no keys. */
+  const nothingBefore = {
+    prev_seal: null,
+    log: { size: 0, root: EMPTY_LOG_ROOT.toString('hex') },
+    keys: { root: EMPTY_KEY_ROOT.toString('hex'), count: 0 },
+  }
   const insertClosing = (id: number, data: object, at = ENTRY_AT) =>
     collection('entries').insertOne({
       _id: id,
@@ -269,7 +277,7 @@ describe('before it signs, the signer recomputes the closing entry, and refuses'
   it('sums that are not those of the entries', async () => {
     ledger = await openLedger()
     await insertPayment()
-    await insertClosing(2, { seal: 'seal_1', owed: { xno: '0', xmr: '0' }, prev_seal: null })
+    await insertClosing(2, { seal: 'seal_1', owed: { xno: '0', xmr: '0' }, ...nothingBefore })
     await makeSeal(ledger.ctx)
     await expect(signSeals(ledger.ctx)).rejects.toThrow(
       /the entries give .*"owed":\{"xmr":"0","xno":"1000"\},"prev_seal":null,"seal":"seal_1"\}/,
@@ -280,11 +288,14 @@ describe('before it signs, the signer recomputes the closing entry, and refuses'
 
   it.each([
     ['another seal before it', { prev_seal: 'ab'.repeat(32) }],
-    ['a field that it cannot recompute', { log: { size: 1, root: 'ab'.repeat(32) } }],
+    ['another log', { log: { size: 1, root: 'ab'.repeat(32) } }],
+    ['another tree of keys', { keys: { root: 'ab'.repeat(32), count: 1 } }],
+    ['no log', { log: undefined }],
+    ['a field that it cannot recompute', { more: 1 }],
   ])('%s', async (_, more) => {
     ledger = await openLedger()
     await insertPayment()
-    await insertClosing(2, { seal: 'seal_1', owed: { xno: '1000', xmr: '0' }, prev_seal: null, ...more })
+    await insertClosing(2, { seal: 'seal_1', owed: { xno: '1000', xmr: '0' }, ...nothingBefore, ...more })
     await makeSeal(ledger.ctx)
     await expect(signSeals(ledger.ctx)).rejects.toThrow('and the entries give')
     expect(await signedSeqs()).toEqual([])
@@ -325,7 +336,7 @@ describe('before it signs, the signer recomputes the closing entry, and refuses'
     await insertPayment()
     await insertClosing(
       2,
-      { seal: 'seal_1', owed: { xno: '1000', xmr: '0' }, prev_seal: null },
+      { seal: 'seal_1', owed: { xno: '1000', xmr: '0' }, ...nothingBefore },
       unixSeconds(Date.now()) + 310,
     )
     await makeSeal(ledger.ctx)

@@ -61,7 +61,7 @@ async function verify(before: WorkOrderRecord, sent: readonly string[]): Promise
   const batch = { _id: batchId, order_id: before._id, slot: before._id, nonces, count: nonces.length }
   await ctx.work.insertBatch({ ...batch, agent_id: agentId, at_ms: ctx.now(), state: 'waiting' })
   await verifyBatch(ctx, batchId)
-  const [verified] = await ctx.work.findVerified([batchId])
+  const verified = await ctx.work.findVerified(batchId)
   const after = await ctx.work.findOrder(before._id)
   if (after === undefined) throw new Error('the order is gone')
   const credits = await listPending(ctx.database.connection, 'work_orders', before._id)

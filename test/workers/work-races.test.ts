@@ -60,8 +60,8 @@ function verifyWhile(batchId: string, meanwhile: () => Promise<unknown>): Promis
   return verifyBatch({ ...worker, work: { ...worker.work, findOrder } }, batchId)
 }
 
-const acceptedOf = async (batchIds: readonly string[]) =>
-  (await service.ctx.work.findVerified(batchIds)).map(({ accepted }) => accepted)
+/** A letter for each nonce of a verified batch: see encodeOutcomes(). */
+const outcomesOf = async (batchId: string) => (await service.ctx.work.findVerified(batchId))?.outcomes
 const pagesOf = async ({ id }: Order) =>
   (await service.ctx.work.listPages(id, 1, 99)).map(({ nonces }) => nonces)
 
@@ -71,7 +71,7 @@ describe('a batch of shares', () => {
     const [first = '', second = '', third = ''] = order.shares
     const batchId = await wait(order, [first, second])
     await verifyWhile(batchId, () => service.ctx.work.joinBatch(order.id, [third]))
-    expect(await acceptedOf([batchId])).toEqual([3])
+    expect(await outcomesOf(batchId)).toBe('aaa')
     expect(await pagesOf(order)).toEqual([[first, second, third]])
   })
 
@@ -99,7 +99,7 @@ describe('a batch of shares', () => {
     const tidy = () => service.ctx.work.deleteOldPages(endedAt, Number.MAX_SAFE_INTEGER)
     await tidy()
     await verifyBatch(worker, batchId)
-    expect(await acceptedOf([batchId])).toEqual([1])
+    expect(await outcomesOf(batchId)).toBe('da')
     expect(await pagesOf(order)).toEqual([[first], [second]])
     await tidy()
     expect(await pagesOf(order)).toEqual([])

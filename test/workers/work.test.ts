@@ -334,9 +334,11 @@ describe('a work order', () => {
     await strict.work.insertBatch({
       _id: 'bat_test',
       order_id: id,
+      agent_id: agent.id,
       at_ms: Date.now(),
       state: 'waiting',
       nonces: findNonces(prefix, BITS, PER_DAY),
+      count: PER_DAY,
     })
     await verifyBatch(strict, 'bat_test')
     await closeContext(strict)
@@ -519,7 +521,7 @@ describe('junk work', () => {
     ])
     for (const batch of await batchesOf(id)) {
       expect(JSON.stringify(batch).length).toBeLessThan(400)
-      expect(batch).toMatchObject({ state: 'judged' })
+      expect(batch).toMatchObject({ state: 'verified' })
       expect(batch).not.toHaveProperty('rejected')
     }
   })
