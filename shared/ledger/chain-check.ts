@@ -3,11 +3,13 @@ import type { Session } from '../platform/database.ts'
 import { verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts'
 import { unixSeconds } from '../platform/time.ts'
 import { computeLeaves } from './entry.ts'
+import { CHAIN_WALK_ENTRIES } from '../platform/limits.ts'
 import type { EntryStore } from './entry-store.ts'
 import { createEntryTree } from './entry-tree.ts'
+import { readLogFromFullTiles } from './log.ts'
 import { sealFields, sealSignature, type SealRecord } from './seal.ts'
 import { NOTHING_VERIFIED, type ChainStatus, type SealStore } from './seal-store.ts'
-import type { TileRepair } from './tile-repair.ts'
+import { createTileRepair, type TileRepair } from './tile-repair.ts'
 
 type ChainContext = Pick<Context, 'database' | 'entries' | 'seals'>
 
@@ -31,7 +33,7 @@ export async function verifyNewSeals(ctx: ChainContext, known?: KnownRoot): Prom
   for (;;) {
     const { before, after } = await ctx.database.inOrder(async (session) => {
       const before = await ctx.seals.readStatus(session)
-      return { before, after: before.intact ? await verifyAfter(ctx, before, known, session) : before }
+      return { before, after: before.intact ? await verifyAfter(ctx, before, session, { known }) : before }
     })
     // Another process may have stored a later one meanwhile: then its status is gone on from.
     if (after === before || (await ctx.seals.writeStatus(after))) return after
@@ -39,8 +41,8 @@ export async function verifyNewSeals(ctx: ChainContext, known?: KnownRoot): Prom
 }
 
 /** Verifies every seal with its entries. @returns a status, which is not stored */
-const verifyFromFirst = (ctx: ChainContext, repair?: TileRepair): Promise<ChainStatus> =>
-  ctx.database.inOrder((session) => verifyAfter(ctx, NOTHING_VERIFIED, undefined, session, repair))
+const verifyFromFirst = (ctx: ChainContext): Promise<ChainStatus> =>
+  ctx.database.inOrder((session) => verifyAfter(ctx, NOTHING_VERIFIED, session))
 
 /**
  * Verifies every seal with its entries, and stores nothing.
@@ -50,23 +52,78 @@ const verifyFromFirst = (ctx: ChainContext, repair?: TileRepair): Promise<ChainS
 export const findChainFault = async (ctx: ChainContext): Promise<string | undefined> =>
   (await verifyFromFirst(ctx)).fault
 
-/**
- * Verifies every seal with its entries, all read again, then stores and returns the chain's new status.
- *
- * @param repair replaces stored tiles that are not those of the entries; without it none is compared
- */
-export async function verifyWholeChain(
-  ctx: ChainContext & Pick<Context, 'now'>,
-  repair?: TileRepair,
-): Promise<ChainStatus> {
-  const verified = await verifyFromFirst(ctx, repair)
+/** Verifies every seal with its entries, all read again, then stores and returns the chain's new status. */
+export async function verifyWholeChain(ctx: ChainContext & Pick<Context, 'now'>): Promise<ChainStatus> {
+  const beganAt = unixSeconds(ctx.now())
+  return storeWalked(ctx, await verifyFromFirst(ctx), beganAt)
+}
+
+/** Stores what a walk over the whole chain has found, and verifies the seals that came meanwhile. */
+async function storeWalked(ctx: ChainContext, verified: ChainStatus, beganAt: number): Promise<ChainStatus> {
+  const { seq, open, intact, fault } = verified
   for (;;) {
     // Another process may have stored a status meanwhile. This one replaces it, since it covers the chain
-    // from the first seal on; seals that came meanwhile are verified after that.
+    // from the first seal on.
     const { revision } = await ctx.seals.readStatus()
-    const after = { ...verified, revision, walked_at: unixSeconds(ctx.now()) }
+    const found = { seq, open, intact, ...(fault === undefined ? {} : { fault }) }
+    const after: ChainStatus = { ...found, revision, walked_at: beganAt }
     if (await ctx.seals.writeStatus(after)) return after.intact ? verifyNewSeals(ctx) : after
   }
+}
+
+/** What one run of the walk has verified: the seals after `after`, undefined for the first, up to `seq`. */
+export interface WalkRun {
+  after: SealRecord | undefined
+  seq: number
+  /** What doesn't hold. */
+  fault: string | undefined
+  /** Whether that is all of the chain, together with the runs before. */
+  isEnd: boolean
+  /** How many stored tiles were not those of the entries, and were replaced. */
+  repairedTiles: number
+}
+
+/**
+ * Goes on with the walk over the chain: verifies seals with their entries, from where the last run stopped or from
+ * the first one on, and replaces stored tiles that are not those of the entries. At the end of the chain, or at a
+ * fault, it stores the chain's new status; else where it stopped.
+ *
+ * @param maxEntries after so many entries the run stops, at the end of a seal
+ */
+export async function walkOn(
+  ctx: ChainContext & Pick<Context, 'now'>,
+  maxEntries: number = CHAIN_WALK_ENTRIES,
+): Promise<WalkRun> {
+  const now = unixSeconds(ctx.now())
+  const { place, after, log } = await readWalkPlace(ctx, now)
+  const repair = createTileRepair(ctx, log)
+  const status = { ...NOTHING_VERIFIED, seq: place.seq, open: place.open }
+  const verified = await ctx.database.inOrder((session) =>
+    verifyAfter(ctx, status, session, { repair, maxEntries }),
+  )
+  const { seq, fault } = verified
+  const isEnd = fault !== undefined || (await ctx.seals.listAfter(seq, 1)).length === 0
+  const repairedTiles = await repair.finish(isEnd && fault === undefined)
+  if (isEnd) {
+    const { fault: found } = await storeWalked(ctx, verified, place.began_at)
+    return { after, seq, fault: fault ?? found, isEnd, repairedTiles }
+  }
+  const walk = { ...place, seq, open: verified.open, stopped_at: unixSeconds(ctx.now()) }
+  while (!(await ctx.seals.writeStatus({ ...(await ctx.seals.readStatus()), walk })));
+  return { after, seq, fault, isEnd, repairedTiles }
+}
+
+/**
+ * Reads where the walk goes on, and the log up to there. It begins anew if the stored full tiles don't give the log
+ * that was signed there: then some are wrong, and are replaced on the way.
+ */
+async function readWalkPlace(ctx: ChainContext, now: number) {
+  const { walk } = await ctx.seals.readStatus()
+  const after = walk && (await ctx.seals.find(walk.seq))
+  const log = after && (await readLogFromFullTiles(ctx.entries, after.to_id))
+  if (walk !== undefined && log !== undefined && log.root().toString('hex') === after?.log_root)
+    return { place: walk, after, log }
+  return { place: { seq: 0, open: [], began_at: now, stopped_at: now }, after: undefined, log: undefined }
 }
 
 /**
@@ -94,24 +151,27 @@ export async function findTailFault(
 
 /**
  * Verifies what `status` doesn't cover: late signatures of its open seals, and every later seal (link,
- * signature, root), up to the first fault. Stores nothing.
+ * signature, root), up to the first fault. Stores nothing but tiles.
  *
+ * @param options.repair replaces stored tiles that are not those of the entries; without it none is compared
+ * @param options.maxEntries after so many it stops at the end of a seal
  * @returns the new status; `status` itself if there is nothing new
  */
 async function verifyAfter(
   ctx: ChainContext,
   status: ChainStatus,
-  known: KnownRoot | undefined,
   session: Session,
-  repair?: TileRepair,
+  options: { known?: KnownRoot | undefined; repair?: TileRepair; maxEntries?: number } = {},
 ): Promise<ChainStatus> {
+  const { known, repair, maxEntries = Number.POSITIVE_INFINITY } = options
+  let entriesLeft = maxEntries
   const signatures = await verifyLateSignatures(ctx.seals, status.open, session)
   const { open } = signatures
   let { fault } = signatures
   let { seq } = status
   let previous = seq === 0 ? undefined : await ctx.seals.find(seq, session)
   if (seq > 0 && previous === undefined) fault ??= `seal ${seq} is gone`
-  while (fault === undefined) {
+  while (fault === undefined && entriesLeft > 0) {
     const page = await ctx.seals.listAfter(seq, PAGE_SEALS, session)
     if (page.length === 0) break
     for (const seal of page) {
@@ -123,6 +183,8 @@ async function verifyAfter(
       if (!seal.signed) open.push(seal._id)
       previous = seal
       seq = seal._id
+      entriesLeft -= seal.count
+      if (entriesLeft <= 0) break
     }
   }
   if (fault === undefined && seq === status.seq && open.length === status.open.length) return status

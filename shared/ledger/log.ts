@@ -45,6 +45,47 @@ export async function readLogFromTiles(tiles: StoredTiles, size: number): Promis
 }
 
 /**
+ * Builds the log of the first `size` entries without its unfinished tiles: from the full ones, and the entries after
+ * them. A walk replaces full tiles that are wrong; an unfinished one has grown since, and may be wrong still.
+ *
+ * @returns undefined if a full tile or an entry is missing
+ */
+export async function readLogFromFullTiles(
+  entries: Pick<EntryStore, 'pages' | 'tiles'>,
+  size: number,
+): Promise<LogTree | undefined> {
+  const edge: Buffer[] = []
+  for (const { level, index, width } of edgeTiles(size)) {
+    const from = index * TILE_WIDTH
+    const hashes =
+      level === 0 ? await readLeaves(entries, from, size) : await readRoots(entries, level, index, width)
+    if (hashes?.length !== width * HASH_BYTES) return undefined
+    edge.push(hashes)
+  }
+  return createLogTree(size, edge)
+}
+
+/** Reads the leaves of the entries after number `from`, up to `to`. */
+async function readLeaves({ pages }: Pick<EntryStore, 'pages'>, from: number, to: number): Promise<Buffer> {
+  const leaves: Buffer[] = []
+  for await (const page of pages(from + 1, to)) leaves.push(computeLeaves(page).leaves)
+  return Buffer.concat(leaves)
+}
+
+/** Computes the first `width` hashes of a tile, which are the roots of full tiles; undefined if one is missing. */
+async function readRoots({ tiles }: { tiles: StoredTiles }, level: number, index: number, width: number) {
+  const below = Array.from({ length: width }, (_, place) => ({
+    level: level - 1,
+    index: index * TILE_WIDTH + place,
+  }))
+  const stored = await tiles.find(below)
+  const roots = stored.flatMap((hashes) =>
+    hashes?.length === TILE_WIDTH * HASH_BYTES ? [logRoot(hashes)] : [],
+  )
+  return roots.length === width ? Buffer.concat(roots) : undefined
+}
+
+/**
  * Builds the log from the first `size` entries.
  *
  * @param put stores the tiles; without it they are not stored

@@ -34,10 +34,11 @@ export async function enqueueSigning(ctx: SealContext): Promise<void> {
   if (unsigned.length > 0) await ctx.queues.enqueue('sign-seals', {}, { debounceId: 'sign-seals' })
 }
 
-/** Enqueues a check of the whole chain if the last one is too long ago, or there was none. */
+/** Enqueues a run of the walk over the chain if the last one is too long ago, or there was none. */
 export async function enqueueChainCheck(ctx: SealContext): Promise<void> {
-  const { walked_at: walkedAt } = await ctx.seals.readStatus()
-  const ageMs = walkedAt === undefined ? Number.POSITIVE_INFINITY : ctx.now() - walkedAt * SECOND_MS
+  const { walked_at: walkedAt, walk } = await ctx.seals.readStatus()
+  const lastAt = walk?.stopped_at ?? walkedAt
+  const ageMs = lastAt === undefined ? Number.POSITIVE_INFINITY : ctx.now() - lastAt * SECOND_MS
   // A negative age means that the clock was set back: then the chain is checked once more.
   if (ageMs >= CHAIN_WALK_EVERY_MS || ageMs < -SECOND_MS)
     await ctx.queues.enqueue('check-chain', {}, { debounceId: 'check-chain' })

@@ -35,8 +35,13 @@ const statusFields = {
   intact: flag,
   /** What does not hold, if something doesn't. */
   fault: maybe.text,
-  /** Unix seconds: when the whole chain was last walked from its beginning. */
+  /** Unix seconds: since then the whole chain has been walked from its beginning. */
   walked_at: maybe.number,
+  /**
+   * A walk that isn't at the chain's end yet: the last seal that it has verified, those before without a signature,
+   * when it began and when it last stopped, in Unix seconds.
+   */
+  walk: maybe.nested({ seq: number, open: list(number), began_at: number, stopped_at: number }),
 }
 export type ChainStatus = RecordOf<typeof statusFields>
 

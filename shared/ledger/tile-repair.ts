@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { createLogTree } from '../crypto/log-tree.ts'
+import { createLogTree, type LogTree } from '../crypto/log-tree.ts'
 import type { Tile } from '../crypto/merkle.ts'
 
 /*
@@ -9,7 +9,7 @@ import type { Tile } from '../crypto/merkle.ts'
  * given its root, so that altered entries change no tile.
  */
 
-/** Compares the tiles of a walk from the first entry on with the stored ones, and replaces those that differ. */
+/** Compares the tiles of a walk over entries with the stored ones, and replaces those that differ. */
 export interface TileRepair {
   /**
    * Compares tiles of a seal's tree, and those that its next leaves complete in the log.
@@ -19,13 +19,20 @@ export interface TileRepair {
   compare(seq: number, sealTiles: readonly Tile[], leaves: Buffer): Promise<void>
   /** Replaces what differed, after the entries of the seal have given its root. */
   replace(seq: number): Promise<void>
-  /** Ends a walk that found no fault, with the tiles at the log's edge. @returns how many were replaced in all */
-  finish(): Promise<number>
+  /**
+   * Ends a walk.
+   *
+   * @param isWhole whether it came to the chain's end without a fault: then the tiles at the log's edge are compared
+   * @returns how many were replaced in all
+   */
+  finish(isWhole: boolean): Promise<number>
 }
 
-/** Creates the repair for one walk over the chain. */
-export function createTileRepair({ seals, entries }: Pick<Context, 'seals' | 'entries'>): TileRepair {
-  const log = createLogTree()
+/** Creates the repair for one walk over the chain. @param log up to where the walk begins */
+export function createTileRepair(
+  { seals, entries }: Pick<Context, 'seals' | 'entries'>,
+  log: LogTree = createLogTree(),
+): TileRepair {
   let wrongOfSeal: Tile[] = []
   let wrongOfLog: Tile[] = []
   let count = 0
@@ -43,7 +50,8 @@ export function createTileRepair({ seals, entries }: Pick<Context, 'seals' | 'en
       wrongOfSeal = []
       wrongOfLog = []
     },
-    async finish() {
+    async finish(isWhole) {
+      if (!isWhole) return count
       const edge = log.edge()
       const stored = await entries.tiles.find(edge)
       const wrong = edge.filter((tile, place) => !holds(stored[place], tile))

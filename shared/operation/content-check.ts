@@ -12,13 +12,14 @@ import { computeLeaves, type EntryRecord } from '../ledger/entry.ts'
 import type { EntryKind } from '../ledger/pending.ts'
 import { headOf, type SealRecord } from '../ledger/seal.ts'
 import { applyKeyChange, keyState } from '../ledger/agent-keys.ts'
-import { createKeyTree } from '../crypto/key-tree.ts'
-import { createLogTree } from '../crypto/log-tree.ts'
-import { logState } from '../ledger/log.ts'
+import { createKeyTree, type KeyTree } from '../crypto/key-tree.ts'
+import { createLogTree, type LogTree } from '../crypto/log-tree.ts'
+import { logState, readLogFromFullTiles } from '../ledger/log.ts'
 import {
   NOTHING_OWED,
   closesSeal,
   closingEntry,
+  closingSums,
   parseOwed,
   tryAddToOwed,
   type Owed,
@@ -154,18 +155,23 @@ export interface ContentFaults {
 type CheckContext = Pick<Context, 'database' | 'entries' | 'seals'>
 
 /**
- * Checks all numbered entries of the ledger, in order: against the records that they name, and the sums and
+ * Checks numbered entries of the ledger, in order: against the records that they name, and the sums and
  * roots that each closing entry states. It writes nothing.
  *
+ * @param range the entries after those of the seal `after`, which were checked before; up to number `upTo`. All if
+ *   absent
  * @returns how many faults there are, and sentences for the first of them
  */
-export async function findContentFaults(ctx: CheckContext): Promise<ContentFaults> {
+export async function findContentFaults(
+  ctx: CheckContext,
+  { after, upTo }: { after?: SealRecord | undefined; upTo?: number | undefined } = {},
+): Promise<ContentFaults> {
   const faults: ContentFaults = { count: 0, sentences: [] }
   const report = (sentence: string): void => {
     if (faults.count++ < MAX_DESCRIBED) faults.sentences.push(sentence)
   }
-  const checkClosing = createClosingCheck(ctx, report)
-  for await (const page of ctx.entries.pages(1)) {
+  const checkClosing = createClosingCheck(ctx, await readStateAfter(ctx, after), report)
+  for await (const page of ctx.entries.pages((after?.to_id ?? 0) + 1, upTo)) {
     for (const entry of page) await checkClosing(entry)
     for (const opener of OPENERS) {
       const hasField = ({ data }: EntryRecord) => (data[opener.field] ?? null) !== null
@@ -214,20 +220,42 @@ async function checkRecords(
   }
 }
 
+/** What follows from the entries up to the end of a seal, by which the next closing entry is checked. */
+interface StateAfter {
+  seal: SealRecord | undefined
+  owed: Owed
+  log: LogTree
+  keys: KeyTree
+}
+
+/** Reads the state after a seal that was checked, with all before it; the empty one before the first. */
+async function readStateAfter({ entries }: CheckContext, seal: SealRecord | undefined): Promise<StateAfter> {
+  if (seal === undefined) return { seal, owed: NOTHING_OWED, log: createLogTree(), keys: createKeyTree() }
+  const { _id: seq, to_id: size } = seal
+  const [closing, log, keys] = await Promise.all([
+    entries.find(size),
+    readLogFromFullTiles(entries, size),
+    entries.readKeyTree(size),
+  ])
+  const owed = closingSums(closing, seq)
+  if (owed === undefined || log === undefined)
+    throw new Error(`seal ${seq} was verified, and its closing entry or tiles of its log are gone since`)
+  return { seal, owed, log, keys }
+}
+
 /**
  * Creates the check of closing entries: whether the sums follow from the entries before, and the seal that is
  * named, the log and the keys are those at the end of the seal before; and whether each seal was signed with
  * the log that its entries give. Entries that can't be added to the sums are reported too.
  *
- * @returns a function to call with each entry of the ledger, in order from the first; it reports faults
+ * @param state after the entries before the first one
+ * @returns a function to call with each further entry, in order; it reports faults
  */
-function createClosingCheck({ seals }: CheckContext, report: (sentence: string) => void) {
-  let seq = 1
-  let owed: Owed = NOTHING_OWED
-  let previous: SealRecord | undefined
+function createClosingCheck({ seals }: CheckContext, state: StateAfter, report: (sentence: string) => void) {
+  const { log } = state
+  let { owed, keys, seal: previous } = state
+  let seq = (previous?._id ?? 0) + 1
   let seal: SealRecord | undefined
-  const log = createLogTree()
-  let keys = createKeyTree()
   // As they were at the end of the seal before.
   let before = { log: logState(log), keys: keyState(keys) }
   /** Compares what a closing entry states with what follows from the entries before. */
