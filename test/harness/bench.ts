@@ -35,6 +35,7 @@ const BENCHES: Record<string, () => Promise<Figure[]>> = {
     ...(await (await import('./bench/idle.ts')).benchIdle(length)),
   ],
   watch: async () => (await import('./bench/watch.ts')).benchWatch(),
+  scale: async () => (await import('./bench/scale.ts')).benchScale(),
 }
 
 const names = positionals.length > 0 ? positionals : Object.keys(BENCHES)
