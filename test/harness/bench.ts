@@ -35,6 +35,7 @@ const BENCHES: Record<string, () => Promise<Figure[]>> = {
     ...(await (await import('./bench/idle.ts')).benchIdle(length)),
   ],
   watch: async () => (await import('./bench/watch.ts')).benchWatch(),
+  bundles: async () => (await import('./bench/bundles.ts')).benchBundles(),
   scale: async () => (await import('./bench/scale.ts')).benchScale(),
 }
 

@@ -144,7 +144,7 @@ const COMMITMENT = commit(Buffer.from(SALT, 'hex'), { body: BODY, topic: null })
 const postId = (prefix: string, number: number): string => `pst_${prefix}${String(number).padStart(25, '0')}`
 
 /** Stores posts with their pending entries, as the API does; `prefix` keeps the ids of two calls apart. */
-async function storePosts(url: string, count: number, prefix: string): Promise<void> {
+export async function storePosts(url: string, count: number, prefix: string): Promise<void> {
   const client = await new mongoose.mongo.MongoClient(url).connect()
   const posts = client.db().collection<{ _id: string }>('posts')
   await posts.createIndex(
