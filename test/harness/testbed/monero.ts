@@ -117,19 +117,40 @@ function run(
   let lockBlocks = 0
   let isClosing = false
 
+  /** Whether the payer's wallet gave no answer to a payment, which it may have made. */
+  let isUnsure = false
+
+  function noteMade(payment: AskedPayment, tx: string, unlockHeight: number): void {
+    asked.splice(asked.indexOf(payment), 1)
+    made.push({ ...payment, tx, unlockHeight })
+    record(history, payment, tx, unlockHeight)
+  }
+
+  /** Notes the payments that the payer's wallet has made, by its own record, and that nobody heard of. */
+  async function noteUnheard(): Promise<void> {
+    const answer = await regtest.payer.call('get_transfers', { out: true, pending: true })
+    const sent = [answer['out'], answer['pending']].flatMap((rows) => (rows ?? []) as SentRow[])
+    const heard = new Set(made.map(({ tx }) => tx))
+    for (const { txid, unlock_time: unlockHeight, destinations = [] } of sent)
+      for (const { address, amount } of heard.has(txid) ? [] : destinations) {
+        const payment = asked.find((one) => one.address === address && one.amountPico === BigInt(amount))
+        if (payment !== undefined) noteMade(payment, txid, unlockHeight)
+      }
+  }
+
   async function makePayments(): Promise<void> {
+    if (isUnsure) await noteUnheard()
+    isUnsure = false
     const [next] = asked
     if (next === undefined) return
     const unlockHeight = lockBlocks === 0 ? 0 : (await regtest.height()) + lockBlocks
     // A lock is on all of its transaction. Two outputs to one address would be one payment.
     const batch = unlockHeight > 0 ? [next] : distinct(asked).slice(0, MOST_DESTINATIONS)
+    isUnsure = true
     const tx = await regtest.payer.pay(batch, unlockHeight > 0 ? { unlockTime: unlockHeight } : {})
+    isUnsure = false
     lockBlocks = 0
-    for (const payment of batch) {
-      asked.splice(asked.indexOf(payment), 1)
-      made.push({ ...payment, tx, unlockHeight })
-      record(history, payment, tx, unlockHeight)
-    }
+    for (const payment of batch) noteMade(payment, tx, unlockHeight)
   }
 
   /** Runs work that adds blocks, and notes how many there are then. */
@@ -202,6 +223,13 @@ function run(
       await regtest.close()
     },
   }
+}
+
+/** A transaction that a wallet has sent, as monero-wallet-rpc lists it. */
+interface SentRow {
+  txid: string
+  unlock_time: number
+  destinations?: { address: string; amount: number }[]
 }
 
 /** The first payment to each address. */
