@@ -5,6 +5,7 @@ import { indexMarks, tellsField } from '../events/mark.ts'
 import { DM_PAGE, DM_PAGE_BYTES } from '../platform/limits.ts'
 import { createInboxStore } from './inbox-store.ts'
 import { schemaOf } from '../platform/fields.ts'
+import { recordsOf } from '../platform/records.ts'
 import { messageFields, type MessageRecord } from './message.ts'
 
 /** Filter for messages that were not handed out yet. */
@@ -50,6 +51,7 @@ export interface MessagePage {
  */
 export function createMessageStore(connection: Connection, patienceMs: number) {
   const messages = connection.model<MessageRecord>('Message', messageSchema)
+  const records = recordsOf(messages)
   /** Lists messages of an inbox in the order in which they were handed out. */
   const listInHandingOrder = (
     filter: object,
@@ -94,11 +96,8 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
       span: 'commit messages',
     }),
     /** Reads a message; undefined if there is none with this id. */
-    async find(messageId: string, session?: Session): Promise<MessageRecord | undefined> {
-      return (
-        (await messages.findOne({ _id: messageId }, null, within(session)).lean<MessageRecord>()) ?? undefined
-      )
-    },
+    find: (messageId: string, session?: Session): Promise<MessageRecord | undefined> =>
+      records.one({ _id: messageId }, { session }),
     /** Whether the inbox has a message that was not handed out yet. */
     async hasUnread(inbox: Inbox): Promise<boolean> {
       const unread = messages.findOne({ ...inbox, ...UNREAD }, { _id: 1 }).hint(indexFor(inbox, 'unread'))
@@ -146,15 +145,11 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
     },
     /** Marks unread messages as handed out in the reader's hand-out number `handed`. */
     async markHanded(messageIds: readonly string[], handed: number, session: Session): Promise<void> {
-      await messages.updateMany(
-        { _id: { $in: [...messageIds] }, ...UNREAD },
-        { $set: { handed } },
-        { session },
-      )
+      await records.changeAll({ _id: { $in: [...messageIds] }, ...UNREAD }, { $set: { handed } }, session)
     },
     /** Marks all unread messages of a sender as handed out. */
     async markAllHanded({ to, from }: Required<Inbox>, handed: number, session: Session): Promise<void> {
-      await messages.updateMany({ to, from, ...UNREAD }, { $set: { handed } }, { session })
+      await records.changeAll({ to, from, ...UNREAD }, { $set: { handed } }, session)
     },
     /** Counts a sender's unread messages, and their bytes. */
     async countUnread({ to, from }: Required<Inbox>): Promise<{ unread: number; bytes: number }> {

@@ -8,7 +8,7 @@ import { indexMarks, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import { only, schemaOf, some } from '../platform/fields.ts'
 import { postFields, type PostRecord } from './post.ts'
-import { rawOf } from '../platform/records.ts'
+import { rawOf, recordsOf } from '../platform/records.ts'
 
 const postSchema = schemaOf<PostRecord>('posts', {
   ...postFields,
@@ -50,9 +50,7 @@ export function createPostStore(connection: Connection, patienceMs: number) {
       span: 'commit posts',
     }),
     /** Reads a post, hidden or not; undefined if there is none with this id. */
-    async find(postId: string): Promise<PostRecord | undefined> {
-      return (await posts.findOne({ _id: postId }).lean<PostRecord>()) ?? undefined
-    },
+    find: (postId: string): Promise<PostRecord | undefined> => recordsOf(posts).one({ _id: postId }),
     /** Reads the posts with these ids, in any order; ids of none are left out. */
     async findAll(postIds: readonly string[]): Promise<PostRecord[]> {
       return raw()
