@@ -18,6 +18,9 @@ messageSchema.index({ from: 1, _id: -1 }, { name: 'sent' })
 messageSchema.index({ to: 1, from: 1, handed: 1, _id: 1 }, { name: 'of_one_sender' })
 indexMarks(messageSchema)
 
+/** A place in the order in which messages were handed out: by `handed`, and within a hand-out by id. */
+export type HandedPlace = Pick<MessageRecord, '_id' | 'handed'>
+
 /** Messages to an agent: of all senders, or of one. */
 export interface Inbox {
   to: string
@@ -107,13 +110,10 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
     async listUnread(inbox: Inbox, room: Room, session?: Session): Promise<MessagePage> {
       return list({ ...inbox, ...UNREAD }, { _id: 1 }, indexFor(inbox, 'unread'), room, session)
     },
-    /**
-     * Lists messages that were handed out, in the order of their handing out; with `after`, those after it in
-     * that order.
-     */
+    /** Lists messages that were handed out, in that order: after a place, or from the beginning if it is undefined. */
     async listHandedAfter(
       inbox: Inbox,
-      after: MessageRecord | undefined,
+      after: HandedPlace | undefined,
       room: Room,
       session?: Session,
     ): Promise<MessagePage> {
@@ -123,17 +123,14 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
           : { $or: [{ handed: { $gt: after.handed } }, { handed: after.handed, _id: { $gt: after._id } }] }
       return listInHandingOrder(later, inbox, room, session)
     },
-    /**
-     * Lists messages that are newer than the given one by id, but were handed out before it, in the order of
-     * their handing out.
-     */
+    /** Lists messages with a greater id than that of a place which were handed out before it, in that order. */
     async listNewerHandedBefore(
       inbox: Inbox,
-      message: MessageRecord,
+      place: HandedPlace,
       room: Room,
       session?: Session,
     ): Promise<MessagePage> {
-      const filter = { _id: { $gt: message._id }, handed: { $gt: 0, $lt: message.handed } }
+      const filter = { _id: { $gt: place._id }, handed: { $gt: UNREAD.handed, $lt: place.handed } }
       return listInHandingOrder(filter, inbox, room, session)
     },
     /**
