@@ -275,10 +275,10 @@ export async function updateProfile(
       read: async () => (sentKeys.length === 0 ? undefined : requireAgent(await ctx.agents.find(agentId))),
       decide: (before, nowMs) =>
         changeKeys(agentId, before?.profile ?? {}, sentKeys, sent, unixSeconds(nowMs)),
-      async store(entries, before) {
-        const authorKey = before === undefined ? undefined : (before.profile?.author_key ?? null)
-        return requireAgent(await ctx.agents.updateProfile(agentId, fields, entries, authorKey))
-      },
+      store: async (entries, before) =>
+        requireAgent(
+          await ctx.agents.updateProfile(agentId, fields, entries, before && (before.profile ?? {})),
+        ),
     }),
   )
 }

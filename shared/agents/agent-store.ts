@@ -5,10 +5,10 @@ import { MAJORITY, Overtaken, type Session, unavailable } from '../platform/data
 import { createIdBatchRead, createBatchRead } from '../platform/group-commit.ts'
 import { PARSED_AT_ONCE } from '../platform/limits.ts'
 import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
-import { makeMark, indexMarks, tellsField } from '../events/mark.ts'
+import { makeMark, indexMarks, pushing, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { createAllowanceStore } from './allowance-store.ts'
-import { agentFields, type AgentListed, type AgentRecord, type ProfileChange } from './agent.ts'
+import { agentFields, type AgentListed, type AgentRecord, type Profile, type ProfileChange } from './agent.ts'
 import type { StoredToken } from './token.ts'
 import { date, maybe, none, only, schemaOf, some, text, type RecordOf } from '../platform/fields.ts'
 import { rawOf, recordsOf } from '../platform/records.ts'
@@ -247,54 +247,41 @@ export function createAgentStore(connection: Connection, patienceMs: number) {
     /**
      * Sets the given fields and no others, in one update; null removes one.
      *
-     * @param keyChanges the ledger entry for each key; it is stored only if the update changes that key
-     * @param authorKey the author key by which the change was verified, null for none: nothing is stored if
-     *   the agent now has another; undefined skips that check
+     * @param entries the ledger entry of each key that is changed
+     * @param before the profile by which that was decided; if absent, it may be any
      * @returns the agent after the update; undefined if no agent has this id
-     * @throws Overtaken if `authorKey` is given and no agent with this id has that key
+     * @throws Overtaken if `before` is given and the agent has other keys by now
      */
     async updateProfile(
       agentId: string,
       fields: ProfileChange,
-      keyChanges: ReadonlyMap<KeyField, PendingEntry>,
-      authorKey?: string | null,
+      entries: ReadonlyMap<KeyField, PendingEntry>,
+      before?: Profile,
     ): Promise<AgentRecord | undefined> {
-      const set: Record<string, unknown> = Object.fromEntries(
-        Object.entries(fields).map(([name, value]) => [
-          `profile.${name}`,
-          value === null ? '$$REMOVE' : { $literal: value },
-        ]),
-      )
-      if (Object.keys(set).length === 0) return findById(agentId)
-      /** Lets the update append each element whose key field it changes. */
-      const appendIfChanged = (
-        arrayName: 'pending' | 'tells',
-        elements: readonly (readonly [KeyField, object])[],
-      ): void => {
-        /** For each element an expression: [element], or [] if the field has the new value already. */
-        const elementOrNothing = elements.map(([field, element]) => ({
-          $cond: [
-            { $eq: [{ $ifNull: [`$profile.${field}`, null] }, { $literal: fields[field] }] },
-            [],
-            { $literal: [element] },
-          ],
-        }))
-        const arrayAfter = { $concatArrays: [{ $ifNull: [`$${arrayName}`, []] }, ...elementOrNothing] }
-        if (elements.length > 0)
-          set[arrayName] = { $cond: [{ $eq: [arrayAfter, []] }, '$$REMOVE', arrayAfter] }
+      const given = Object.entries(fields).map(([name, value]) => [`profile.${name}`, value] as const)
+      if (given.length === 0) return findById(agentId)
+      const [removed, set] = [
+        given.filter(([, value]) => value === null),
+        given.filter(([, value]) => value !== null),
+      ]
+      const tells = [...entries.keys()].map((key) => makeMark(agentId, 'key_changed', agentId, { key }))
+      const update = {
+        ...(set.length === 0 ? {} : { $set: Object.fromEntries(set) }),
+        ...(removed.length === 0 ? {} : { $unset: Object.fromEntries(removed.map(([path]) => [path, 1])) }),
+        ...pushing({ pending: [...entries.values()], tells }),
       }
-      appendIfChanged('pending', [...keyChanges])
-      appendIfChanged(
-        'tells',
-        [...keyChanges.keys()].map((key) => [key, makeMark(agentId, 'key_changed', agentId, { key })]),
-      )
-      const filter = {
-        _id: agentId,
-        ...(authorKey === undefined ? {} : { 'profile.author_key': authorKey ?? none }),
-      }
-      const after = await raw().findOneAndUpdate(filter, [{ $set: set }], { returnDocument: 'after' })
-      if (after === null && authorKey !== undefined)
-        throw new Overtaken(`the author key of ${agentId} has changed since it was read`)
+      const keysAsRead =
+        before === undefined
+          ? {}
+          : {
+              'profile.dm_key': before.dm_key ?? none,
+              'profile.author_key': before.author_key ?? none,
+            }
+      const after = await raw().findOneAndUpdate({ _id: agentId, ...keysAsRead }, update as object, {
+        returnDocument: 'after',
+      })
+      if (after === null && before !== undefined)
+        throw new Overtaken(`the keys of ${agentId} have changed since they were read`)
       return after ?? undefined
     },
     /** Sets the agent's witness key and stores the entry; does nothing if it is the present key. */
