@@ -66,7 +66,6 @@ export interface ClaimFilter {
 /** The writes of a group of claims and verdicts, with the verdicts' entries. */
 export type ClaimWrites = Pick<Writes, 'claims' | 'supersededIds' | 'moved'> & { verdicts: VerdictRecord[] }
 
-/** Creates the store of claims and verdicts. */
 export function createClaimStore(connection: Connection) {
   const claims = connection.model<ClaimRecord>('Claim', claimSchema)
   const verdicts = connection.model<VerdictRecord>('Verdict', verdictSchema)

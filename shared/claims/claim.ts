@@ -190,7 +190,6 @@ export function viewClaim(claim: ClaimRecord, nowSeconds: number): z.input<typeo
   }
 }
 
-/** Returns a verdict as answers show it. */
 export function viewVerdict(verdict: VerdictRecord): z.input<typeof verdictView> {
   return {
     id: verdict._id,

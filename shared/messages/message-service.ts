@@ -2,7 +2,7 @@ import { spendAllowance } from '../agents/allowance-service.ts'
 import type { Context } from '../context.ts'
 import { makeMark } from '../events/mark.ts'
 import type { Session } from '../platform/database.ts'
-import { Refusal } from '../platform/errors.ts'
+import { invalidField, Refusal } from '../platform/errors.ts'
 import { newId } from '../platform/ids.ts'
 import { MAX_UNREAD_OF_SENDER } from '../platform/limits.ts'
 import { MINUTE_MS, SECOND_MS, unixSeconds } from '../platform/time.ts'
@@ -172,10 +172,9 @@ async function findPlace(
 ): Promise<HandedPlace> {
   const message = await ctx.messages.find(messageId, session)
   if (message?.to !== inbox.to)
-    throw new Refusal(
-      'invalid_field',
+    throw invalidField(
+      'after',
       'after is not the id of a message to you; expected one that GET /dm gave you, or 0 for the beginning.',
-      { field: 'after' },
     )
   const { _id, handed } = message
   return { _id, handed: handed === UNREAD.handed ? Number.MAX_SAFE_INTEGER : handed }
