@@ -12,7 +12,6 @@ const announcementSchema = schemaOf<AnnouncementRecord>('announcements', {
 announcementSchema.index({ signature: 1, _id: 1 })
 announcementSchema.index(...PENDING_INDEX)
 
-/** Creates the store of announcements. */
 export function createAnnouncementStore(connection: Connection) {
   const announcements = recordsOf(connection.model<AnnouncementRecord>('Announcement', announcementSchema))
   return {

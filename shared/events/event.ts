@@ -20,7 +20,6 @@ export type EventRecord = RecordOf<typeof eventRecordFields>
 export const eventHeadFields = {
   /** The agent. */
   _id: text,
-  /** The number of its last event. */
   seq: number,
   /** When its last event got its number, by the database's clock. */
   numbered_ms: maybe.number,
@@ -34,7 +33,6 @@ const SEQ_DIGITS = 15
 /** Returns the `_id` of an agent's event of this number; ids of one agent sort by number. */
 export const eventId = (agentId: string, seq: number): string =>
   `${agentId}/${String(seq).padStart(SEQ_DIGITS, '0')}`
-/** Returns an event's number, from its `_id`. */
 export const seqOf = ({ _id }: Pick<EventRecord, '_id'>): number => Number(_id.slice(-SEQ_DIGITS))
 
 /**

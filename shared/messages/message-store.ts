@@ -144,7 +144,6 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
     async markHanded(messageIds: readonly string[], handed: number, session: Session): Promise<void> {
       await records.changeAll({ _id: { $in: [...messageIds] }, ...UNREAD }, { $set: { handed } }, session)
     },
-    /** Marks all unread messages of a sender as handed out. */
     async markAllHanded({ to, from }: Required<Inbox>, handed: number, session: Session): Promise<void> {
       await records.changeAll({ to, from, ...UNREAD }, { $set: { handed } }, session)
     },

@@ -55,7 +55,6 @@ export const batchFields = {
   state: textOf<'waiting' | 'verified'>(),
   /** The order's id while the batch is waiting; a unique index makes it the order's only one. */
   slot: maybe.text,
-  /** The agent that made the order. */
   agent_id: stored,
   /** Number of its nonces. A result is stored only if it is still the number that was read. */
   count: number,

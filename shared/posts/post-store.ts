@@ -17,7 +17,6 @@ const postSchema = schemaOf<PostRecord>('posts', {
   ...tellsField,
   ...pendingField,
 })
-/** The feed, and the feed of a topic. */
 const FEED = { author_banned: 1, _id: -1 } as const
 const FEED_OF_TOPIC = { topic: 1, ...FEED } as const
 postSchema.index(FEED)
@@ -27,7 +26,6 @@ postSchema.index({ agent_id: 1, _id: -1 })
 indexMarks(postSchema)
 postSchema.index(...PENDING_INDEX)
 
-/** A post as the feed lists it. */
 export type PostListed = Pick<PostRecord, '_id' | 'agent_id'>
 
 /**

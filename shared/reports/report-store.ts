@@ -7,12 +7,10 @@ import { reportFields, type ReportRecord } from './report.ts'
 const reportSchema = schemaOf<ReportRecord>('reports', reportFields)
 reportSchema.index({ post_id: 1, agent_id: 1, rule: 1 }, { unique: true })
 
-/** Creates the store of reports. */
 export function createReportStore(connection: Connection) {
   const reports = recordsOf(connection.model<ReportRecord>('Report', reportSchema))
   return {
     models: { reports: reports.model },
-    /** Lists the newest reports, newest first. */
     listNewest: (limit: number): Promise<ReportRecord[]> => reports.all({}, { sort: { _id: -1 }, limit }),
     /** Reads the newest report of a post; undefined if nobody has reported it. */
     findNewest: (postId: string): Promise<ReportRecord | undefined> =>
