@@ -202,9 +202,8 @@ export function createAgentStore(connection: Connection, patienceMs: number) {
     },
     /** Lists ids of agents whose ban, or its end, may not have been applied to all of their records. */
     async listUnappliedBans(limit: number): Promise<string[]> {
-      // By this index it finds those alone that were ever banned.
       const found = await raw()
-        .find({ ban_applied: { $ne: true } }, { projection: { _id: 1 }, hint: BANS, limit })
+        .find({ ban_applied: false }, { projection: { _id: 1 }, hint: BANS, limit })
         .toArray()
       return found.map(({ _id }) => _id)
     },

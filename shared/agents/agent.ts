@@ -78,7 +78,7 @@ export const agentFields = {
   ban_hides: maybe.flag,
   /**
    * Whether its ban was applied to all of its records: see ban-service.ts. False also while the end of a ban is
-   * being applied; absent if it isn't banned, or has been since before records said so.
+   * being applied; absent if it isn't banned.
    */
   ban_applied: maybe.boolean,
   /** When its ban was set or lifted, by the database's clock; absent once `ban_applied` is true. */
