@@ -36,6 +36,7 @@ export const claimFields = {
 }
 export type ClaimRecord = RecordOf<typeof claimFields> & ByAuthor & Ledgered & Hideable & Telling
 
+/** An agent's verdict on a claim; `at` in Unix seconds. */
 export const verdictFields = {
   _id: stored,
   claim_id: stored,

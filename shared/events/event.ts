@@ -7,8 +7,10 @@ import { EVENT_KINDS, eventFields, type EventFields, type EventKind } from './ma
 export const eventRecordFields = {
   /** `<agent>/<number>`, the number with leading zeros. */
   _id: text,
+  /** When it happened, in Unix seconds. */
   at: number,
   kind: textOf<EventKind>(),
+  /** Of the record that it tells of. */
   id: text,
   fields: opaque<EventFields>(),
   /** When MongoDB removes it. */
@@ -20,8 +22,9 @@ export type EventRecord = RecordOf<typeof eventRecordFields>
 export const eventHeadFields = {
   /** The agent. */
   _id: text,
+  /** Number of its last event: 1, 2, … */
   seq: number,
-  /** When its last event got its number, by the database's clock. */
+  /** When its last event got its number, in milliseconds by the database's clock. */
   numbered_ms: maybe.number,
   /** The end of the pass that an event has told of, in milliseconds. */
   pass_told_ms: maybe.number,
