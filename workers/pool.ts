@@ -97,8 +97,8 @@ function skipIdleTurns(
 }
 
 /**
- * Starts this process's timers: they add the regular jobs of the served queues, let jobs run that a clock
- * which was ahead has delayed too far, and end the open invoices of coins that are switched off. Redis may be
+ * Starts this process's timers: they add the regular jobs of the served queues, and end the open invoices of
+ * coins that are switched off. Redis may be
  * emptied and clocks may jump, so the schedule depends on neither: each process that serves a queue has a
  * timer, and in each interval the first of them adds the job.
  *
@@ -114,7 +114,7 @@ function startTimers(
   intervals: Intervals,
   aside: Tracker,
 ): () => void {
-  const { sweepMs, paymentPollMs } = ctx.config
+  const { paymentPollMs } = ctx.config
   const report = (error: unknown): void =>
     ctx.log.warn(
       { err: error },
@@ -129,7 +129,6 @@ function startTimers(
     void ctx.queues.whenReady().then(addJob)
     return [setInterval(() => void turn(), every)]
   })
-  timers.push(setInterval(() => void ctx.queues.promoteOverdelayed(served), sweepMs))
   for (const coin of COINS)
     if (!COIN_FACTS[coin].isSetUp(ctx.config) && names.includes(COIN_FACTS[coin].queues.watch))
       timers.push(

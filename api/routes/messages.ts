@@ -4,7 +4,7 @@ import { numberEvents } from '../../shared/events/event-service.ts'
 import { DM_PAGE, DM_PAGE_BYTES } from '../../shared/platform/limits.ts'
 import { cursorField, limitQuery } from '../../shared/platform/schema.ts'
 import {
-  handOutAfter,
+  readMessagesAfter,
   handOutUnread,
   sendMessage,
   setBlocked,
@@ -62,7 +62,7 @@ export function messageRoutes(): Route[] {
             const { after } = query
             const found =
               (await ctx.messages.hasUnread(inbox)) ||
-              (after !== undefined && (await handOutAfter(ctx, inbox, after, true)).messages.length > 0)
+              (after !== undefined && (await readMessagesAfter(ctx, inbox, after, true)).messages.length > 0)
             return { found, seq }
           },
         }
@@ -71,7 +71,7 @@ export function messageRoutes(): Route[] {
         const inbox = inboxOf(caller._id, query.from)
         const { messages, more } = await (query.after === undefined
           ? handOutUnread(ctx, inbox, peek)
-          : handOutAfter(ctx, inbox, query.after, peek))
+          : readMessagesAfter(ctx, inbox, query.after, peek))
         if (messages.length === 0) await refuseUnknownAgent(ctx, query.from, 'from')
         return ok({ messages: messages.map(viewMessage), count: messages.length, more })
       },

@@ -6,7 +6,13 @@ import { postView, type PostRecord } from '../posts/post.ts'
 import { hexOrEmpty } from '../platform/schema.ts'
 import { unixSeconds } from '../platform/time.ts'
 import { hideByBan } from '../agents/author-ban.ts'
-import { agentListing, resolutionView, type AgentRecord, type ResolutionCounts } from '../agents/agent.ts'
+import {
+  agentListing,
+  orNoSuchAgent,
+  resolutionView,
+  type AgentRecord,
+  type ResolutionCounts,
+} from '../agents/agent.ts'
 import { createCardStore } from './card-store.ts'
 
 export const agentCardView = agentListing.extend({
@@ -28,9 +34,7 @@ export interface AgentCard {
 
 /** Reads an agent. @throws Refusal `no_such_agent` */
 export async function requireAgent(ctx: Pick<Context, 'agents'>, agentId: string): Promise<AgentRecord> {
-  const agent = await ctx.agents.find(agentId)
-  if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
-  return agent
+  return orNoSuchAgent(await ctx.agents.find(agentId))
 }
 
 /**
@@ -59,9 +63,7 @@ export function createCardReader(
 ): (agentId: string) => Promise<AgentCard> {
   const cards = createCardStore(ctx.database.connection, () => unixSeconds(ctx.now()))
   return async (agentId) => {
-    const card = await cards.read(agentId)
-    if (card === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
-    const { agent, posts, claims, overdue } = card
+    const { agent, posts, claims, overdue } = orNoSuchAgent(await cards.read(agentId))
     return {
       agent,
       record: countAsOverdue(agent.record, overdue),
@@ -71,7 +73,6 @@ export function createCardReader(
   }
 }
 
-/** Returns the counts with `overdue` claims that are stored as open counted as overdue. */
 function countAsOverdue({ claims, verdicts }: ResolutionCounts, overdue: number): ResolutionCounts {
   return { claims: { ...claims, open: claims.open - overdue, overdue: claims.overdue + overdue }, verdicts }
 }

@@ -7,7 +7,6 @@ import type { PostRecord } from '../posts/post.ts'
 import type { AgentRecord } from '../agents/agent.ts'
 import { rawOf } from '../platform/records.ts'
 
-/** An agent, with the records that its card shows. */
 export interface CardRecords {
   agent: AgentRecord
   /** The newest, hidden ones too, newest first. */

@@ -80,7 +80,6 @@ export const receiptView = z.object({
 
 /** Pause in milliseconds between two looks for an entry's number. */
 const WAIT_STEP_MS = 100
-/** Proofs read at once. */
 const PROOFS_AT_ONCE = 16
 
 /**

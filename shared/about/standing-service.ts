@@ -1,8 +1,8 @@
+import { orNoSuchAgent } from '../agents/agent.ts'
 import type { Context } from '../context.ts'
 import { NOTHING_OWED } from '../ledger/solvency.ts'
 import { MAX_ORDERS_SHOWN } from '../market/market-terms.ts'
 import { isFreePeriod, isPassActive, priceCentsPerDay } from '../passes/pass.ts'
-import { Refusal } from '../platform/errors.ts'
 import { REFERRAL_THRESHOLD } from '../platform/limits.ts'
 import type { Standing } from './standing.ts'
 import { createStandingStore } from './standing-store.ts'
@@ -17,9 +17,7 @@ type StandingContext = Pick<Context, 'config' | 'database' | 'payouts' | 'orders
 export function createStandingReader(ctx: StandingContext): (agentId: string) => Promise<Standing> {
   const standings = createStandingStore(ctx.database.connection)
   return async (agentId) => {
-    const found = await standings.read(agentId)
-    if (found === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
-    const { agent, belongings } = found
+    const { agent, belongings } = orNoSuchAgent(await standings.read(agentId))
     const { referred, unread, selling, buying, unpaid } = belongings
     // Most agents have none of these, and then there is no query.
     const [toDeliver, toAccept, owed] = await Promise.all([

@@ -7,7 +7,7 @@ import { UNREAD } from '../messages/message-store.ts'
 import { MAY_BE_UNPAID } from '../money/payout-store.ts'
 import { rawOf } from '../platform/records.ts'
 
-/** Counts of records that belong to an agent; each stops at `most` of its kind, see KINDS. */
+/** How many records of each kind belong to an agent; no kind is counted further than its `most` in KINDS. */
 export interface Belongings {
   /** Agents that named it as their referrer. */
   referred: number
@@ -39,15 +39,15 @@ const KINDS = {
   { collection: string; owner: string; filter: object; most: number }
 >
 
-const kinds = Object.keys(KINDS) as (keyof Belongings)[]
+type Kind = keyof Belongings
+const kinds = Object.keys(KINDS) as Kind[]
 
-/** What of an agent its standing tells. */
 type StandingAgent = Pick<AgentRecord, '_id' | 'handle' | 'pass_until_ms' | 'referrals'>
 
 const AGENT_FIELDS = { handle: 1, pass_until_ms: 1, referrals: 1 } as const
 
 /** A fetched document: an agent, or the owner of one record under the name of its kind. */
-type Fetched = StandingAgent | Partial<Record<keyof Belongings, string>>
+type Fetched = StandingAgent | Partial<Record<Kind, string>>
 
 const isAgent = (fetched: Fetched): fetched is StandingAgent => '_id' in fetched
 
@@ -57,29 +57,25 @@ const isAgent = (fetched: Fetched): fetched is StandingAgent => '_id' in fetched
  */
 export function createStandingStore(connection: Connection) {
   const agents = rawOf<AgentRecord>({ collection: connection.collection('agents') })
-  /** Returns an aggregation stage that adds the owners of records of a kind, for these agents. */
-  const unionWith = (kind: keyof Belongings, agentIds: string[]) => {
-    const { collection, owner, filter } = KINDS[kind]
-    const pipeline = [
-      { $match: { [owner]: { $in: agentIds }, ...filter } },
-      { $limit: MAX_FETCHED },
-      { $project: { _id: 0, [kind]: `$${owner}` } },
-    ]
-    return { $unionWith: { coll: collection, pipeline } }
-  }
-  const read = createBatchRead(
+  const readTogether = createBatchRead(
     async (agentIds: string[]) => {
-      const unions = kinds.map((kind) => unionWith(kind, agentIds))
+      const stages = [
+        { $match: { _id: { $in: agentIds } } },
+        { $project: AGENT_FIELDS },
+        ...kinds.map((kind) => addOwners(kind, agentIds)),
+      ]
       const batchSize = agentIds.length + kinds.length * MAX_FETCHED + 1
-      const stages = [{ $match: { _id: { $in: agentIds } } }, { $project: AGENT_FIELDS }, ...unions]
       const fetched = await agents.aggregate<Fetched>(stages, { batchSize }).toArray()
-      const counts = new Map(kinds.map((kind) => [kind, countOwners(kind, fetched)]))
-      return fetched
-        .filter(isAgent)
-        .map((agent) => ({ agent, countOf: (kind: keyof Belongings) => counts.get(kind)?.(agent._id) }))
+      const counts = countByOwner(fetched)
+      return fetched.filter(isAgent).map((agent) => ({ agent, counts }))
     },
     ({ agent }) => agent._id,
   )
+  /** Counts one agent's records of a kind by a command of its own. */
+  const countAlone = (kind: Kind, agentId: string): Promise<number> => {
+    const { collection, owner, filter, most: limit } = KINDS[kind]
+    return connection.collection(collection).countDocuments({ [owner]: agentId, ...filter }, { limit })
+  }
   return {
     /**
      * Reads an agent and the counts of its records; agents that are requested at the same time are read by
@@ -88,37 +84,39 @@ export function createStandingStore(connection: Connection) {
      * @returns undefined if there is no agent with this id
      */
     async read(agentId: string): Promise<{ agent: StandingAgent; belongings: Belongings } | undefined> {
-      const found = await read(agentId)
+      const found = await readTogether(agentId)
       if (found === undefined) return undefined
-      /** Counts one kind of records of this agent by a command of its own. */
-      const countAlone = (kind: keyof Belongings): Promise<number> => {
-        const { collection, owner, filter, most: limit } = KINDS[kind]
-        return connection.collection(collection).countDocuments({ [owner]: agentId, ...filter }, { limit })
-      }
       const belongings = {} as Belongings
-      for (const kind of kinds)
-        belongings[kind] = Math.min(found.countOf(kind) ?? (await countAlone(kind)), KINDS[kind].most)
+      for (const kind of kinds) {
+        const counts = found.counts.get(kind)
+        const count = counts === undefined ? await countAlone(kind, agentId) : (counts.get(agentId) ?? 0)
+        belongings[kind] = Math.min(count, KINDS[kind].most)
+      }
       return { agent: found.agent, belongings }
     },
   }
 }
 
-/**
- * Counts the fetched records of a kind by owner.
- *
- * @returns a function that gives an agent's count, or undefined if there may be more records than were
- *   fetched
- */
-function countOwners(kind: keyof Belongings, fetched: readonly Fetched[]) {
-  const counts = new Map<string, number>()
-  let total = 0
-  for (const document of fetched) {
-    if (isAgent(document)) continue
-    const owner = document[kind]
-    if (owner === undefined) continue
-    total++
-    counts.set(owner, (counts.get(owner) ?? 0) + 1)
+/** An aggregation stage that adds the owners of up to MAX_FETCHED records of a kind that belong to these agents. */
+function addOwners(kind: Kind, agentIds: string[]) {
+  const { collection, owner, filter } = KINDS[kind]
+  const pipeline = [
+    { $match: { [owner]: { $in: agentIds }, ...filter } },
+    { $limit: MAX_FETCHED },
+    { $project: { _id: 0, [kind]: `$${owner}` } },
+  ]
+  return { $unionWith: { coll: collection, pipeline } }
+}
+
+/** Counts the fetched records of each kind by owner; no kind is in it of which there may be more than were fetched. */
+function countByOwner(fetched: readonly Fetched[]): ReadonlyMap<Kind, ReadonlyMap<string, number>> {
+  const complete = new Map<Kind, ReadonlyMap<string, number>>()
+  for (const kind of kinds) {
+    const owners = fetched.flatMap((document) => (isAgent(document) ? [] : (document[kind] ?? [])))
+    if (owners.length === MAX_FETCHED) continue
+    const counts = new Map<string, number>()
+    for (const owner of owners) counts.set(owner, (counts.get(owner) ?? 0) + 1)
+    complete.set(kind, counts)
   }
-  return (agentId: string): number | undefined =>
-    total < MAX_FETCHED ? (counts.get(agentId) ?? 0) : undefined
+  return complete
 }

@@ -6,12 +6,12 @@ import type { Context } from '../context.ts'
 import { change } from '../platform/change.ts'
 import { isDuplicateKey } from '../platform/database.ts'
 import { makeMark } from '../events/mark.ts'
-import { Refusal } from '../platform/errors.ts'
+import { invalidField, Refusal } from '../platform/errors.ts'
 import { newId, newStepId } from '../platform/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { USED_CHALLENGE_TTL_MS } from '../platform/limits.ts'
 import { SECOND_MS, unixSeconds } from '../platform/time.ts'
-import { noResolutions, type AgentRecord, type Profile, type ProfileChange } from './agent.ts'
+import { noResolutions, orNoSuchAgent, type AgentRecord, type Profile, type ProfileChange } from './agent.ts'
 import type { AgentStore, KeyField } from './agent-store.ts'
 import { verifyAuthorship } from './authorship.ts'
 import { applyBan } from './ban-service.ts'
@@ -53,9 +53,7 @@ export async function registerAgent(
     throw new Refusal(
       'no_such_agent',
       'No agent has the id in `ref`; send the agent_id of a registered agent, or leave it out.',
-      {
-        field: 'ref',
-      },
+      { field: 'ref' },
     )
   }
   const isRight = isRightAnswer(challenge.puzzle, registration.answer)
@@ -96,24 +94,18 @@ export function requireWork(
     )
   const challenge = parseChallengeId(secret, registration.challenge_id)
   if (challenge === undefined) {
-    throw new Refusal(
-      'invalid_field',
+    throw invalidField(
+      'challenge_id',
       'This service did not make that challenge_id; send one from GET /challenge unchanged.',
-      {
-        field: 'challenge_id',
-      },
     )
   }
   if (ctx.now() >= challenge.expiresAt * SECOND_MS)
     throw new Refusal('challenge_expired', 'The challenge has expired; get a new one from GET /challenge.')
   const nonce = parseNonce(registration.pow)
   if (nonce === undefined) {
-    throw new Refusal(
-      'invalid_field',
+    throw invalidField(
+      'pow',
       'pow is not a nonce; expected 1 to 20 characters of 0-9 and a-z, or a non-negative safe integer.',
-      {
-        field: 'pow',
-      },
     )
   }
   if (!isShare(challenge.prefix, nonce, challenge.difficultyBits)) {
@@ -211,19 +203,12 @@ export async function rotateToken(
 ): Promise<string> {
   const token = chosen ?? newToken()
   if (!looksRandom(token)) {
-    throw new Refusal(
-      'invalid_field',
-      'new_token is easy to guess; make one of 48 fresh random hex characters.',
-      { field: 'new_token' },
-    )
+    throw invalidField('new_token', 'new_token is easy to guess; make one of 48 fresh random hex characters.')
   }
   if (tokenKey(token) === presentKey) {
-    throw new Refusal(
-      'invalid_field',
+    throw invalidField(
+      'new_token',
       'new_token begins like the present token; make one of 48 fresh random hex characters.',
-      {
-        field: 'new_token',
-      },
     )
   }
   await spendAllowance(ctx, agentId, 'changes')
@@ -237,12 +222,9 @@ export async function rotateToken(
     if (await ctx.agents.replaceToken(agentId, presentKey, toStoredToken(token), entry)) return token
   } catch (error) {
     if (isDuplicateKey(error, 'token_key')) {
-      throw new Refusal(
-        'invalid_field',
+      throw invalidField(
+        'new_token',
         'new_token cannot be used; make another of 48 fresh random hex characters.',
-        {
-          field: 'new_token',
-        },
       )
     }
     throw error
@@ -272,21 +254,15 @@ export async function updateProfile(
     change({
       now: () => ctx.now(),
       // Only a change of keys depends on what is stored.
-      read: async () => (sentKeys.length === 0 ? undefined : requireAgent(await ctx.agents.find(agentId))),
+      read: async () => (sentKeys.length === 0 ? undefined : orNoSuchAgent(await ctx.agents.find(agentId))),
       decide: (before, nowMs) =>
         changeKeys(agentId, before?.profile ?? {}, sentKeys, sent, unixSeconds(nowMs)),
-      async store(entries, before) {
-        const authorKey = before === undefined ? undefined : (before.profile?.author_key ?? null)
-        return requireAgent(await ctx.agents.updateProfile(agentId, fields, entries, authorKey))
-      },
+      store: async (entries, before) =>
+        orNoSuchAgent(
+          await ctx.agents.updateProfile(agentId, fields, entries, before && (before.profile ?? {})),
+        ),
     }),
   )
-}
-
-/** Returns the agent. @throws Refusal `no_such_agent` if it is undefined */
-function requireAgent(agent: AgentRecord | undefined): AgentRecord {
-  if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
-  return agent
 }
 
 /**
@@ -340,29 +316,20 @@ function verifyKeyChange(
   const signedKey = changedKeys[0] ?? sentKeys[0]
   if (signedKey === undefined) {
     if (!isSigned) return undefined
-    throw new Refusal(
-      'invalid_field',
+    throw invalidField(
+      'signature',
       'Nothing in a profile is signed but a dm_key or author_key; leave signature and seen out.',
-      {
-        field: 'signature',
-      },
     )
   }
   if (authorKey !== undefined && changedKeys.length > 1)
-    throw new Refusal(
-      'invalid_field',
+    throw invalidField(
+      'author_key',
       'Each change of a key is signed by itself; send author_key in a request of its own.',
-      {
-        field: 'author_key',
-      },
     )
   if (authorKey !== undefined && changedKeys.length > 0 && fields.signature === undefined)
-    throw new Refusal(
-      'invalid_field',
+    throw invalidField(
+      'signature',
       `Your card has an author_key, and only what it has signed changes your ${signedKey.field}.`,
-      {
-        field: 'signature',
-      },
     )
   if (!isSigned) return undefined
   return verifyAuthorship(

@@ -1,17 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type mongoose from 'mongoose'
 import type { Connection } from 'mongoose'
-import { MAJORITY, Overtaken, type Session, unavailable, within } from '../platform/database.ts'
+import { MAJORITY, Overtaken, type Session, unavailable } from '../platform/database.ts'
 import { createIdBatchRead, createBatchRead } from '../platform/group-commit.ts'
 import { PARSED_AT_ONCE } from '../platform/limits.ts'
 import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
-import { makeMark, indexMarks, tellsField } from '../events/mark.ts'
+import { makeMark, indexMarks, pushing, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { createAllowanceStore } from './allowance-store.ts'
-import { agentFields, type AgentListed, type AgentRecord, type ProfileChange } from './agent.ts'
+import { agentFields, type AgentListed, type AgentRecord, type Profile, type ProfileChange } from './agent.ts'
 import type { StoredToken } from './token.ts'
 import { date, maybe, none, only, schemaOf, some, text, type RecordOf } from '../platform/fields.ts'
-import { rawOf } from '../platform/records.ts'
+import { rawOf, recordsOf } from '../platform/records.ts'
 
 /** The fields of a profile whose change is a ledger entry. */
 export type KeyField = 'dm_key' | 'author_key'
@@ -114,7 +114,8 @@ export interface ClaimCounts {
  */
 export function createAgentStore(connection: Connection, patienceMs: number) {
   const agents = connection.model<AgentRecord>('Agent', agentSchema)
-  const usedChallenges = connection.model<UsedChallenge>('UsedChallenge', usedChallengeSchema)
+  const records = recordsOf(agents)
+  const usedChallenges = recordsOf(connection.model<UsedChallenge>('UsedChallenge', usedChallengeSchema))
   const raw = () => rawOf<AgentRecord>(agents)
   const findById = createIdBatchRead(raw)
   const findId = createIdBatchRead(raw, { _id: 1 })
@@ -131,12 +132,10 @@ export function createAgentStore(connection: Connection, patienceMs: number) {
   const [findByTokenKey, findLastingByTokenKey] = [createTokenLookUp(), createTokenLookUp(MAJORITY)]
 
   return {
-    models: { agents, usedChallenges },
+    models: { agents, usedChallenges: usedChallenges.model },
     allowances: createAllowanceStore(connection, patienceMs),
     /** Stores a new agent. @throws a duplicate-key error if its challenge or token key is taken */
-    async insert(agent: AgentRecord, session?: Session): Promise<void> {
-      await agents.insertMany([agent], { ...within(session), lean: true })
-    },
+    insert: (agent: AgentRecord, session?: Session): Promise<void> => records.insert([agent], session),
     /**
      * Records a challenge as used, until `forgetAtMs`.
      *
@@ -144,19 +143,15 @@ export function createAgentStore(connection: Connection, patienceMs: number) {
      * @param answered whether the answer is right
      * @throws a duplicate-key error if it already was
      */
-    async burnChallenge(key: string, forgetAtMs: number, answered: boolean): Promise<void> {
-      const used = { _id: key, expires: new Date(forgetAtMs), answered }
-      await usedChallenges.insertMany([used], { lean: true })
-    },
+    burnChallenge: (key: string, forgetAtMs: number, answered: boolean): Promise<void> =>
+      usedChallenges.insert([{ _id: key, expires: new Date(forgetAtMs), answered }]),
     /** Whether a challenge was burned by a request that had the right answer. */
     async wasAnswered(key: string): Promise<boolean> {
-      return (await usedChallenges.findOne({ _id: key }).lean<UsedChallenge>())?.answered === true
+      return (await usedChallenges.one({ _id: key }))?.answered === true
     },
     /** Reads an agent, banned or not; undefined if there is none with this id. */
-    async find(agentId: string, session?: Session): Promise<AgentRecord | undefined> {
-      if (session === undefined) return findById(agentId)
-      return (await agents.findOne({ _id: agentId }, null, within(session)).lean<AgentRecord>()) ?? undefined
-    },
+    find: (agentId: string, session?: Session): Promise<AgentRecord | undefined> =>
+      session === undefined ? findById(agentId) : records.one({ _id: agentId }, { session }),
     /** Whether there is an agent with this id, banned or not. */
     async exists(agentId: string): Promise<boolean> {
       return (await findId(agentId)) !== undefined
@@ -207,9 +202,8 @@ export function createAgentStore(connection: Connection, patienceMs: number) {
     },
     /** Lists ids of agents whose ban, or its end, may not have been applied to all of their records. */
     async listUnappliedBans(limit: number): Promise<string[]> {
-      // By this index it finds those alone that were ever banned.
       const found = await raw()
-        .find({ ban_applied: { $ne: true } }, { projection: { _id: 1 }, hint: BANS, limit })
+        .find({ ban_applied: false }, { projection: { _id: 1 }, hint: BANS, limit })
         .toArray()
       return found.map(({ _id }) => _id)
     },
@@ -239,7 +233,7 @@ export function createAgentStore(connection: Connection, patienceMs: number) {
      * @param expectedKey the token key that the agent must still have
      * @returns false if it has another one, or is banned; then nothing is stored
      */
-    async replaceToken(
+    replaceToken(
       agentId: string,
       expectedKey: string,
       token: StoredToken,
@@ -247,66 +241,51 @@ export function createAgentStore(connection: Connection, patienceMs: number) {
     ): Promise<boolean> {
       const filter = { _id: agentId, token_key: expectedKey, banned_at: none }
       const tells = makeMark(agentId, 'key_changed', agentId, { key: 'token' })
-      return (
-        (await agents.updateOne(filter, { $set: token, $push: { pending: entry, tells } })).matchedCount === 1
-      )
+      return records.change(filter, { $set: token, $push: { pending: entry, tells } })
     },
     /**
      * Sets the given fields and no others, in one update; null removes one.
      *
-     * @param keyChanges the ledger entry for each key; it is stored only if the update changes that key
-     * @param authorKey the author key by which the change was verified, null for none: nothing is stored if
-     *   the agent now has another; undefined skips that check
+     * @param entries the ledger entry of each key that is changed
+     * @param before the profile by which that was decided; if absent, it may be any
      * @returns the agent after the update; undefined if no agent has this id
-     * @throws Overtaken if `authorKey` is given and no agent with this id has that key
+     * @throws Overtaken if `before` is given and the agent has other keys by now
      */
     async updateProfile(
       agentId: string,
       fields: ProfileChange,
-      keyChanges: ReadonlyMap<KeyField, PendingEntry>,
-      authorKey?: string | null,
+      entries: ReadonlyMap<KeyField, PendingEntry>,
+      before?: Profile,
     ): Promise<AgentRecord | undefined> {
-      const set: Record<string, unknown> = Object.fromEntries(
-        Object.entries(fields).map(([name, value]) => [
-          `profile.${name}`,
-          value === null ? '$$REMOVE' : { $literal: value },
-        ]),
-      )
-      if (Object.keys(set).length === 0) return findById(agentId)
-      /** Lets the update append each element whose key field it changes. */
-      const appendIfChanged = (
-        arrayName: 'pending' | 'tells',
-        elements: readonly (readonly [KeyField, object])[],
-      ): void => {
-        /** For each element an expression: [element], or [] if the field has the new value already. */
-        const elementOrNothing = elements.map(([field, element]) => ({
-          $cond: [
-            { $eq: [{ $ifNull: [`$profile.${field}`, null] }, { $literal: fields[field] }] },
-            [],
-            { $literal: [element] },
-          ],
-        }))
-        const arrayAfter = { $concatArrays: [{ $ifNull: [`$${arrayName}`, []] }, ...elementOrNothing] }
-        if (elements.length > 0)
-          set[arrayName] = { $cond: [{ $eq: [arrayAfter, []] }, '$$REMOVE', arrayAfter] }
+      const given = Object.entries(fields).map(([name, value]) => [`profile.${name}`, value] as const)
+      if (given.length === 0) return findById(agentId)
+      const [removed, set] = [
+        given.filter(([, value]) => value === null),
+        given.filter(([, value]) => value !== null),
+      ]
+      const tells = [...entries.keys()].map((key) => makeMark(agentId, 'key_changed', agentId, { key }))
+      const update = {
+        ...(set.length === 0 ? {} : { $set: Object.fromEntries(set) }),
+        ...(removed.length === 0 ? {} : { $unset: Object.fromEntries(removed.map(([path]) => [path, 1])) }),
+        ...pushing({ pending: [...entries.values()], tells }),
       }
-      appendIfChanged('pending', [...keyChanges])
-      appendIfChanged(
-        'tells',
-        [...keyChanges.keys()].map((key) => [key, makeMark(agentId, 'key_changed', agentId, { key })]),
-      )
-      const filter = {
-        _id: agentId,
-        ...(authorKey === undefined ? {} : { 'profile.author_key': authorKey ?? none }),
-      }
-      const after = await raw().findOneAndUpdate(filter, [{ $set: set }], { returnDocument: 'after' })
-      if (after === null && authorKey !== undefined)
-        throw new Overtaken(`the author key of ${agentId} has changed since it was read`)
+      const keysAsRead =
+        before === undefined
+          ? {}
+          : {
+              'profile.dm_key': before.dm_key ?? none,
+              'profile.author_key': before.author_key ?? none,
+            }
+      const after = await raw().findOneAndUpdate({ _id: agentId, ...keysAsRead }, update as object, {
+        returnDocument: 'after',
+      })
+      if (after === null && before !== undefined)
+        throw new Overtaken(`the keys of ${agentId} have changed since they were read`)
       return after ?? undefined
     },
     /** Sets the agent's witness key and stores the entry; does nothing if it is the present key. */
     async setWitnessKey(agentId: string, vkey: string, entry: PendingEntry): Promise<void> {
-      await agents.updateOne(
+      await records.change(
         { _id: agentId, witness_vkey: { $ne: vkey } },
         { $set: { witness_vkey: vkey }, $push: { pending: entry } },
       )
@@ -329,8 +308,8 @@ export function createAgentStore(connection: Connection, patienceMs: number) {
         $set: { pass_until_ms: untilMs },
         ...(entries.length === 0 ? {} : { $push: { pending: { $each: entries } } }),
       }
-      const { matchedCount } = await agents.updateOne(filter, update, within(session))
-      if (matchedCount === 0) throw new Overtaken(`the pass of ${agentId} has changed since it was read`)
+      if (!(await records.change(filter, update, session)))
+        throw new Overtaken(`the pass of ${agentId} has changed since it was read`)
     },
     /**
      * Bans an agent or lifts its ban, stores the ledger entry, and that this is to be applied to its records.
@@ -339,7 +318,7 @@ export function createAgentStore(connection: Connection, patienceMs: number) {
      * @param hides whether the ban hides everything that the agent wrote
      * @returns false if the agent was in that state already; then nothing is stored
      */
-    async setBanned(
+    setBanned(
       agentId: string,
       bannedAt: number | undefined,
       hides: boolean,
@@ -360,16 +339,12 @@ export function createAgentStore(connection: Connection, patienceMs: number) {
               },
             }
       const update = { ...change, $currentDate: { ban_changed: true as const }, $push: { pending: entry } }
-      return (await agents.updateOne(filter, update)).matchedCount === 1
+      return records.change(filter, update)
     },
     /** Counts one more paying agent that this agent referred, and stores an event about it. */
     async addPayingReferral(agentId: string, referredId: string, session: Session): Promise<void> {
       const tells = makeMark(agentId, 'referral', referredId, { state: 'paying' })
-      await agents.updateOne(
-        { _id: agentId },
-        { $inc: { 'referrals.paying': 1 }, $push: { tells } },
-        { session },
-      )
+      await records.change({ _id: agentId }, { $inc: { 'referrals.paying': 1 }, $push: { tells } }, session)
     },
     /** Counts one more hand-out of messages to the agent, and returns its number: 1, 2, … */
     async countHandOut(agentId: string, session: Session): Promise<number> {
@@ -403,17 +378,8 @@ export function createAgentStore(connection: Connection, patienceMs: number) {
      *
      * @returns false if there was one before; then nothing is stored
      */
-    async markFirstPayment(agentId: string, at: number, session: Session): Promise<boolean> {
-      return (
-        (
-          await agents.updateOne(
-            { _id: agentId, first_paid_at: none },
-            { $set: { first_paid_at: at } },
-            { session },
-          )
-        ).matchedCount === 1
-      )
-    },
+    markFirstPayment: (agentId: string, at: number, session: Session): Promise<boolean> =>
+      records.change({ _id: agentId, first_paid_at: none }, { $set: { first_paid_at: at } }, session),
   }
 }
 

@@ -11,6 +11,7 @@ import {
   MAX_PURPOSE_LENGTH,
   TOKEN_PATTERN,
 } from '../platform/limits.ts'
+import { Refusal } from '../platform/errors.ts'
 import { maybe, nested, number, text as stored, type RecordOf } from '../platform/fields.ts'
 import {
   BLANK,
@@ -77,7 +78,7 @@ export const agentFields = {
   ban_hides: maybe.flag,
   /**
    * Whether its ban was applied to all of its records: see ban-service.ts. False also while the end of a ban is
-   * being applied; absent if it isn't banned, or has been since before records said so.
+   * being applied; absent if it isn't banned.
    */
   ban_applied: maybe.boolean,
   /** When its ban was set or lifted, by the database's clock; absent once `ban_applied` is true. */
@@ -96,7 +97,6 @@ export interface ProfileChange {
   author_key?: string | null
 }
 
-/** Returns counts that are all 0. */
 export const noResolutions = (): ResolutionCounts => ({
   claims: { open: 0, judged: 0, contested: 0, overdue: 0, accepted: 0 },
   verdicts: { true: 0, false: 0, void: 0 },
@@ -252,6 +252,12 @@ export function viewProfile(profile: Profile | undefined): z.input<typeof profil
     ...(authorKey === undefined ? {} : { author_key: authorKey, did: didOfKey(authorKey) }),
     verified: false,
   }
+}
+
+/** Returns an agent that was read. @throws Refusal `no_such_agent` if there was none with this id */
+export function orNoSuchAgent<Found>(found: Found | undefined): Found {
+  if (found === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
+  return found
 }
 
 export type AgentListed = Pick<

@@ -10,7 +10,7 @@ import {
 } from '../crypto/author.ts'
 import type { JsonValue } from '../crypto/canonical-json.ts'
 import { signatureFromBase64 } from '../crypto/ed25519.ts'
-import { Refusal } from '../platform/errors.ts'
+import { invalidField } from '../platform/errors.ts'
 import { hex } from '../platform/schema.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { maybe, nested, number, text } from '../platform/fields.ts'
@@ -105,25 +105,20 @@ export function verifyAuthorship(
   { signature, seen }: Sent,
 ): Authorship {
   if (signature === undefined || seen === undefined)
-    throw new Refusal(
-      'invalid_field',
+    throw invalidField(
+      signature === undefined ? 'signature' : 'seen',
       'signature and seen go together: what you sign covers the log that you have seen.',
-      {
-        field: signature === undefined ? 'signature' : 'seen',
-      },
     )
   if (authorKey === undefined)
-    throw new Refusal(
-      'invalid_field',
+    throw invalidField(
+      'signature',
       'Your card has no author_key to verify it by; set one with POST /profile.',
-      { field: 'signature' },
     )
   const statement = statementOf(agentId, kind, fields, seen)
   if (!isAuthoredBy(statement, authorKey, signature))
-    throw new Refusal(
-      'invalid_field',
+    throw invalidField(
+      'signature',
       `That is not the signature of your author_key ${authorKey} over the canonical JSON of {agent_id, kind, content, seen}, with the kind "${statement.kind}" and in content: ${Object.keys(statement.content).join(', ')} (null if left out).`,
-      { field: 'signature' },
     )
   return { author_key: authorKey, seen: statement.seen, signature }
 }

@@ -41,8 +41,8 @@ export async function applyBan(ctx: Applying, agentId: string, limitMs = COMMAND
       [ctx.posts, ctx.claims, ctx.offers].map((store) => store.setAuthorBanned(agentId, isBanned, BATCH)),
     )
     if (counts.some((count) => count > 0)) continue
-    const changedMs = ban.ban_changed?.getTime() ?? (ban.banned_at ?? 0) * SECOND_MS
-    if (changedMs + STRAGGLERS_MS < begunMs) await ctx.agents.setBanApplied(ban)
+    const changedMs = ban.ban_changed?.getTime()
+    if (changedMs !== undefined && changedMs + STRAGGLERS_MS < begunMs) await ctx.agents.setBanApplied(ban)
     return
   }
 }

@@ -9,7 +9,7 @@ import {
   type NoteKey,
   type NoteSignature,
 } from '../crypto/note.ts'
-import { Refusal } from '../platform/errors.ts'
+import { invalidField, Refusal } from '../platform/errors.ts'
 import { newStepId } from '../platform/ids.ts'
 import { MAX_SIGNED_AHEAD_MS, RECENT_CHECKPOINTS } from '../platform/limits.ts'
 import { text, unixTime } from '../platform/schema.ts'
@@ -57,7 +57,7 @@ export async function registerWitness(ctx: WitnessContext, agentId: string, vkey
   const expectedName = witnessKeyName(origin, agentId)
   const key = parseField('vkey', () => parseVkey(vkey))
   if (key.type !== NOTE_KEY.cosigner || key.name !== expectedName)
-    throw invalid('vkey', `Expected a vkey of type 04 with the name ${expectedName}.`)
+    throw invalidField('vkey', `Expected a vkey of type 04 with the name ${expectedName}.`)
   await spendAllowance(ctx, agentId, 'changes')
   await ctx.agents.setWitnessKey(agentId, vkey, {
     source: `${agentId}/witness-key/${newStepId()}`,
@@ -86,15 +86,15 @@ export async function addCosignature(ctx: WitnessContext, agentId: string, line:
   const signature = parseField('line', () => parseSignatureLine(line))
   const cosigned = await findCosignedCheckpoint(ctx.seals, signature, parseVkey(vkey))
   if (cosigned === undefined)
-    throw invalid(
+    throw invalidField(
       'line',
       `The line is no cosignature of ${vkey} on one of the last ${RECENT_CHECKPOINTS} checkpoints.`,
     )
   const { size, at, madeAt } = cosigned
   if (at * SECOND_MS > ctx.now() + MAX_SIGNED_AHEAD_MS)
-    throw invalid('line', 'The cosignature states a time that lies ahead; set your clock.')
+    throw invalidField('line', 'The cosignature states a time that lies ahead; set your clock.')
   if (at < madeAt)
-    throw invalid(
+    throw invalidField(
       'line',
       `The cosignature states the time ${at}, and the checkpoint was made at ${madeAt}; expected a time from then on: set your clock.`,
     )
@@ -127,8 +127,6 @@ function parseField<T>(field: string, parse: () => T): T {
     return parse()
   } catch (error) {
     if (!(error instanceof TypeError)) throw error
-    throw invalid(field, `The field is not usable: ${error.message}.`)
+    throw invalidField(field, `The field is not usable: ${error.message}.`)
   }
 }
-
-const invalid = (field: string, message: string) => new Refusal('invalid_field', message, { field })

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Context } from '../context.ts'
 import { commitRecord, isRecordCommitted } from '../crypto/commitment.ts'
 import { ed25519Sign } from '../crypto/ed25519.ts'
-import { Refusal } from '../platform/errors.ts'
+import { invalidField } from '../platform/errors.ts'
 import { newId } from '../platform/ids.ts'
 import type { EntryRecord } from '../ledger/entry.ts'
 import { newSalt } from '../ledger/pending.ts'
@@ -49,7 +49,7 @@ export function checkAnnouncement(fields: AnnouncementFields): AnnouncementField
   if (result.success) return result.data
   const [issue] = result.error.issues
   const field = String(issue?.path[0] ?? 'text')
-  throw new Refusal('invalid_field', `${field}: ${issue?.message ?? 'not usable'}.`, { field })
+  throw invalidField(field, `${field}: ${issue?.message ?? 'not usable'}.`)
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { Connection } from 'mongoose'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
-import { schemaOf } from '../platform/fields.ts'
+import { none, schemaOf, some } from '../platform/fields.ts'
+import { recordsOf } from '../platform/records.ts'
 import { announcementFields, type AnnouncementRecord, type SignedAnnouncement } from './announcement.ts'
 
 const announcementSchema = schemaOf<AnnouncementRecord>('announcements', {
@@ -11,55 +12,35 @@ const announcementSchema = schemaOf<AnnouncementRecord>('announcements', {
 announcementSchema.index({ signature: 1, _id: 1 })
 announcementSchema.index(...PENDING_INDEX)
 
-/** Creates the store of announcements. */
 export function createAnnouncementStore(connection: Connection) {
-  const announcements = connection.model<AnnouncementRecord>('Announcement', announcementSchema)
+  const announcements = recordsOf(connection.model<AnnouncementRecord>('Announcement', announcementSchema))
   return {
-    models: { announcements },
-    async insert(announcement: AnnouncementRecord): Promise<void> {
-      await announcements.insertMany([announcement], { lean: true })
-    },
+    models: { announcements: announcements.model },
+    insert: (announcement: AnnouncementRecord): Promise<void> => announcements.insert([announcement]),
     /** Reads an announcement as a majority of the database has it; undefined if there is none. */
-    async find(id: string): Promise<AnnouncementRecord | undefined> {
-      return (
-        (await announcements
-          .findOne({ _id: id })
-          .read('primary')
-          .readConcern('majority')
-          .lean<AnnouncementRecord>()) ?? undefined
-      )
-    },
+    find: (id: string): Promise<AnnouncementRecord | undefined> =>
+      announcements.one({ _id: id }, { isLasting: true }),
     /** Lists the ids of unsigned announcements, oldest first. */
     async listUnsigned(limit: number): Promise<string[]> {
-      const found = await announcements
-        .find({ signature: { $exists: false } }, { _id: 1 })
-        .sort({ _id: 1 })
-        .limit(limit)
-        .lean<{ _id: string }[]>()
-      return found.map(({ _id }) => _id)
+      const unsigned = await announcements.all(
+        { signature: none },
+        { fields: { _id: 1 }, sort: { _id: 1 }, limit },
+      )
+      return unsigned.map(({ _id }) => _id)
     },
     /**
      * Stores an announcement's signature unless it has one.
      *
      * @returns false if it has one or doesn't exist
      */
-    async setSignature(id: string, signature: { signature: string; pubkey: string }): Promise<boolean> {
-      return (
-        (await announcements.updateOne({ _id: id, signature: { $exists: false } }, { $set: signature }))
-          .matchedCount === 1
-      )
-    },
+    setSignature: (id: string, signature: { signature: string; pubkey: string }): Promise<boolean> =>
+      announcements.change({ _id: id, signature: none }, { $set: signature }),
     /**
      * Lists signed announcements, newest first. Unsigned ones are few, so a scan along `_id` skips next to
      * none.
      */
-    async listSigned(limit: number): Promise<SignedAnnouncement[]> {
-      return announcements
-        .find({ signature: { $exists: true } }, { pending: 0 })
-        .sort({ _id: -1 })
-        .limit(limit)
-        .lean<SignedAnnouncement[]>()
-    },
+    listSigned: (limit: number): Promise<SignedAnnouncement[]> =>
+      announcements.all({ signature: some }, { fields: { pending: 0 }, sort: { _id: -1 }, limit }),
   }
 }
 

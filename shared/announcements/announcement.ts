@@ -60,7 +60,6 @@ export function announcementContent(announcement: Pick<AnnouncementRecord, 'kind
   return { kind: announcement.kind, text: announcement.text }
 }
 
-/** Returns a signed announcement as answers show it. */
 export function viewAnnouncement(announcement: SignedAnnouncement): z.input<typeof announcementView> {
   return {
     id: announcement._id,

@@ -7,7 +7,7 @@ import { commitRecord } from '../crypto/commitment.ts'
 import { change } from '../platform/change.ts'
 import { orOvertaken, Overtaken, type Session } from '../platform/database.ts'
 import { makeMark } from '../events/mark.ts'
-import { Refusal } from '../platform/errors.ts'
+import { invalidField, Refusal } from '../platform/errors.ts'
 import { createGroups, performTogether } from '../platform/group-commit.ts'
 import { newId } from '../platform/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
@@ -46,9 +46,7 @@ export async function makeClaim(
 ): Promise<ClaimRecord> {
   const at = unixSeconds(ctx.now())
   if (fields.resolve_by !== undefined && fields.resolve_by <= at) {
-    throw new Refusal('invalid_field', 'resolve_by lies in the past; expected a time in the future.', {
-      field: 'resolve_by',
-    })
+    throw invalidField('resolve_by', 'resolve_by lies in the past; expected a time in the future.')
   }
   await spendAllowance(ctx, agentId, 'claims', fields.statement)
   const { statement, kind, resolve_by: resolveBy } = fields
@@ -145,7 +143,6 @@ export async function recordVerdict(
  * one is written; more of them would be smaller, and each has up to eight commands.
  */
 const TRANSACTIONS_AT_ONCE = 2
-/** Claims whose author is cached. */
 const CACHED_AUTHORS = 10_000
 
 /**
@@ -317,12 +314,9 @@ export async function storeOverdueClaims(ctx: ClaimContext, limit = 500): Promis
  */
 export async function acceptProposal(ctx: ClaimContext, claimId: string, days: number): Promise<ClaimRecord> {
   if (!Number.isInteger(days) || days < MIN_PASS_DAYS || days > MAX_PASS_DAYS) {
-    throw new Refusal(
-      'invalid_field',
+    throw invalidField(
+      'days',
       `A proposal is accepted with ${MIN_PASS_DAYS} to ${MAX_PASS_DAYS} whole days, not ${days}.`,
-      {
-        field: 'days',
-      },
     )
   }
   return ctx.database.transaction(async (session) => {

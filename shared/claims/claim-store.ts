@@ -12,7 +12,7 @@ import { claimFields, PROPOSAL, verdictFields } from './claim.ts'
 import type { ClaimRecord, ClaimStatus, VerdictRecord } from './claim.ts'
 import { only, schemaOf, some } from '../platform/fields.ts'
 import { pick } from '../platform/omit-undefined.ts'
-import { rawOf } from '../platform/records.ts'
+import { rawOf, recordsOf } from '../platform/records.ts'
 
 const claimSchema = schemaOf<ClaimRecord>('claims', {
   ...claimFields,
@@ -66,7 +66,6 @@ export interface ClaimFilter {
 /** The writes of a group of claims and verdicts, with the verdicts' entries. */
 export type ClaimWrites = Pick<Writes, 'claims' | 'supersededIds' | 'moved'> & { verdicts: VerdictRecord[] }
 
-/** Creates the store of claims and verdicts. */
 export function createClaimStore(connection: Connection) {
   const claims = connection.model<ClaimRecord>('Claim', claimSchema)
   const verdicts = connection.model<VerdictRecord>('Verdict', verdictSchema)
@@ -77,10 +76,8 @@ export function createClaimStore(connection: Connection) {
   return {
     models: { claims, verdicts },
     /** Reads a claim, hidden or not; undefined if there is none with this id. */
-    async find(claimId: string, session?: Session): Promise<ClaimRecord | undefined> {
-      if (session === undefined) return findById(claimId)
-      return (await claims.findOne({ _id: claimId }, null, { session }).lean<ClaimRecord>()) ?? undefined
-    },
+    find: (claimId: string, session?: Session): Promise<ClaimRecord | undefined> =>
+      session === undefined ? findById(claimId) : recordsOf(claims).one({ _id: claimId }, { session }),
     /**
      * Reads the claims that these verdicts are on, of any status, without `pending` and `tells`; one that
      * doesn't exist is left out.

@@ -36,6 +36,7 @@ export const claimFields = {
 }
 export type ClaimRecord = RecordOf<typeof claimFields> & ByAuthor & Ledgered & Hideable & Telling
 
+/** An agent's verdict on a claim; `at` in Unix seconds. */
 export const verdictFields = {
   _id: stored,
   claim_id: stored,
@@ -190,7 +191,6 @@ export function viewClaim(claim: ClaimRecord, nowSeconds: number): z.input<typeo
   }
 }
 
-/** Returns a verdict as answers show it. */
 export function viewVerdict(verdict: VerdictRecord): z.input<typeof verdictView> {
   return {
     id: verdict._id,

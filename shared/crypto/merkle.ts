@@ -59,9 +59,6 @@ export function leafHash(entry: object): string {
   return hash('sha256', leafPreimage(leafText(entry)), 'hex')
 }
 
-/** Computes the leaves of entries: 32 bytes each, side by side, as buildTree() and merkleRoot() take them. */
-export const hashLeaves = (entries: readonly object[]): Buffer => hashLeafTexts(entries.map(leafText))
-
 /** Computes leaves, 32 bytes each, side by side, from the canonical JSON of each entry. */
 export function hashLeafTexts(texts: readonly string[]): Buffer {
   const leaves = Buffer.allocUnsafe(texts.length * HASH_BYTES)
@@ -81,45 +78,30 @@ function leafText(entry: object): string {
 }
 
 /**
- * Computes every level of the tree over `count` leaves: the leaves themselves first, the root (32 bytes)
- * last.
+ * Computes every level of a tree: the leaves themselves first, the root (32 bytes) last.
  *
- * @param leaves hashes side by side, 32 bytes each; what follows the first `count` is ignored
- * @throws TypeError for no leaves, or a buffer too short or of a broken length
+ * @param leaves hashes side by side, 32 bytes each
+ * @throws TypeError for no leaves, or a buffer of a broken length
  */
-export function buildTree(leaves: Uint8Array, count: number = leaves.length / HASH_BYTES): Buffer[] {
-  let level = hashesAsBuffer(leaves, count)
+export function buildTree(leaves: Uint8Array): Buffer[] {
+  if (!(leaves instanceof Uint8Array) || leaves.length === 0 || leaves.length % HASH_BYTES !== 0)
+    throw new TypeError(`"leaves" expected hashes of ${HASH_BYTES} bytes, at least one`)
+  let level = Buffer.from(leaves.buffer, leaves.byteOffset, leaves.length)
   const levels = [level]
   while (level.length > HASH_BYTES) {
+    const pairs = Math.floor(level.length / (2 * HASH_BYTES))
     const above = Buffer.allocUnsafe(Math.ceil(level.length / (2 * HASH_BYTES)) * HASH_BYTES)
-    hashLevel(level, above)
+    hashPairs(level, above, pairs)
+    // An odd last node moves up unchanged.
+    if (above.length > pairs * HASH_BYTES) level.copy(above, pairs * HASH_BYTES, level.length - HASH_BYTES)
     levels.push(above)
     level = above
   }
   return levels
 }
 
-/**
- * Computes the root (32 bytes) over `count` leaves, without keeping the levels as buildTree() does.
- *
- * @param leaves hashes side by side, 32 bytes each; what follows the first `count` is ignored
- * @throws TypeError for no leaves, or a buffer too short or of a broken length
- */
-export function merkleRoot(leaves: Uint8Array, count: number = leaves.length / HASH_BYTES): Buffer {
-  let level = Buffer.from(hashesAsBuffer(leaves, count)) // a copy: it is overwritten level by level
-  while (level.length > HASH_BYTES) {
-    hashLevel(level, level)
-    level = level.subarray(0, Math.ceil(level.length / (2 * HASH_BYTES)) * HASH_BYTES)
-  }
-  return Buffer.from(level)
-}
-
-/** Hashes a level's pairs into `above`, the next level up, which may be the same buffer. */
-function hashLevel(level: Buffer, above: Buffer): void {
-  const pairs = Math.floor(level.length / (2 * HASH_BYTES))
-  hashPairs(level, above, pairs)
-  if (level.length % (2 * HASH_BYTES) !== 0) level.copy(above, pairs * HASH_BYTES, level.length - HASH_BYTES)
-}
+/** Computes the root of a tree, 32 bytes. @throws TypeError for leaves that buildTree() refuses */
+export const merkleRoot = (leaves: Uint8Array): Buffer => Buffer.from(buildTree(leaves).at(-1) ?? [])
 
 /**
  * Hashes the first `pairs` pairs of hashes in `level` into `above`, which may be the same buffer: SHA-256(prefix ||
@@ -135,21 +117,6 @@ export function hashPairs(level: Buffer, above: Buffer, pairs: number, prefix = 
 }
 
 const NO_PREFIX = /* @__PURE__ */ Buffer.of()
-
-/**
- * The first `count` hashes of `leaves`, as a view.
- *
- * @throws TypeError if there are fewer, or none is asked for
- */
-function hashesAsBuffer(leaves: Uint8Array, count: number): Buffer {
-  if (!(leaves instanceof Uint8Array))
-    throw new TypeError(`"leaves" expected a Uint8Array, got ${typeof leaves}`)
-  if (!Number.isSafeInteger(count) || count < 1)
-    throw new TypeError(`"count" expected at least one whole leaf of ${HASH_BYTES} bytes, got ${count}`)
-  if (leaves.length < count * HASH_BYTES)
-    throw new TypeError(`"leaves" expected ${count * HASH_BYTES} bytes, got ${leaves.length}`)
-  return Buffer.from(leaves.buffer, leaves.byteOffset, count * HASH_BYTES)
-}
 
 /**
  * Lists the siblings on the way from leaf `index` (from 0) to the root, lowest first.
@@ -264,25 +231,9 @@ function fault(reason: InclusionFault, message: string): InclusionVerdict {
  * tree level 8t; the seven levels between are hashed again from it when a proof asks, at most 254 hashes a
  * tile. Each hash of tile level t + 1 is the root of one tile of level t. So a proof over up to 65,536
  * entries reads 2 tiles, over up to 2^24 entries 3, and all tiles above level 0 together hold 1/255 of the
- * hashes. Level 0 need not be stored either: its tile i is hashLeaves() of the entries 256i to 256i + 255. A
+ * hashes. Level 0 need not be stored either: its tile i is the leaves of the entries 256i to 256i + 255. A
  * tile is final as soon as its seal is made.
  */
-
-/**
- * Cuts a whole tree into its tiles, and yields them level by level from the leaves up. The root is computed
- * from the hashes of the last tile.
- *
- * @param levels as buildTree() gives them
- */
-export function* treeTiles(levels: readonly Buffer[]): Generator<Tile> {
-  const count = (levels[0]?.length ?? 0) / HASH_BYTES
-  for (let level = 0; level < tileLevels(count); level++) {
-    const hashes = levels[level * TILE_HEIGHT] as Buffer
-    for (let start = 0, index = 0; start < hashes.length; start += TILE_WIDTH * HASH_BYTES, index++) {
-      yield { level, index, hashes: hashes.subarray(start, start + TILE_WIDTH * HASH_BYTES) }
-    }
-  }
-}
 
 /**
  * Lists the tiles that the proof of leaf `index` in a tree of `count` leaves is made of, from the leaves up.

@@ -1,7 +1,7 @@
 import type { Context } from '../context.ts'
 import { change } from '../platform/change.ts'
 import { orOvertaken } from '../platform/database.ts'
-import { Refusal } from '../platform/errors.ts'
+import { invalidField } from '../platform/errors.ts'
 import { HOUR_MS, isoTime } from '../platform/time.ts'
 import { seqOf, type EventRecord } from './event.ts'
 import type { EventProgress } from './event-store.ts'
@@ -106,10 +106,9 @@ export async function readEvents(
   // A new primary may know less at first than the one that gave out the cursor.
   const seq = after > knownSeq ? await ctx.events.readSeqSurely(reader._id) : knownSeq
   if (after > seq)
-    throw new Refusal(
-      'invalid_field',
+    throw invalidField(
+      'after',
       `after is ahead of your last event, ${seq}: the service has not given it to you, or has been set back to an earlier copy; go on after ${seq}.`,
-      { field: 'after' },
     )
   const { events, upTo } = await listEvents(ctx, reader._id, { after, seq }, limit)
   const [first, last] = [events.at(0), events.at(-1)]

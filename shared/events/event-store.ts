@@ -155,6 +155,65 @@ export function createEventStore(connection: Connection) {
     return [...records.filter(({ collection }) => !isCutOff(collection)), ...reread.flat()]
   }
 
+  /**
+   * Takes an agent's marks off up to BATCH_RECORDS of the records that have some.
+   *
+   * @param marked the ids of these records, by collection
+   * @returns the marks, those of each record in their order, and whether any of these records was left
+   */
+  async function takeMarks(
+    agentId: string,
+    marked: EventProgress['marked'],
+    session: Session,
+  ): Promise<{ marks: EventMark[]; more: boolean }> {
+    const marks: EventMark[] = []
+    let recordsLeft = BATCH_RECORDS
+    let more = false
+    for (const collection of tellingCollections()) {
+      const ids = marked.get(collection.collectionName) ?? []
+      if (ids.length > recordsLeft) more = true
+      // Ids of one kind of record sort in the order in which the records were made.
+      const oldestIds = ids.toSorted().slice(0, recordsLeft)
+      if (oldestIds.length === 0) continue
+      recordsLeft -= oldestIds.length
+      const records = await collection
+        .find(
+          { _id: { $in: oldestIds }, 'tells.to': agentId },
+          { session, projection: { tells: 1 }, sort: { _id: 1 } },
+        )
+        .toArray()
+      if (records.length === 0) continue
+      for (const { tells } of records)
+        marks.push(...withAscendingTimes(tells.filter(({ to }) => to === agentId)))
+      // If a mark was pushed since the transaction began, this conflicts.
+      await collection.updateMany(
+        { _id: { $in: records.map(({ _id }) => _id) } },
+        { $pull: { tells: { to: agentId } } },
+        { session },
+      )
+    }
+    return { marks, more }
+  }
+
+  /**
+   * Stores how far an agent's events are numbered, in place of what was read.
+   *
+   * @param before undefined if there was nothing
+   * @throws Overtaken or a duplicate-key error if another has stored it since
+   */
+  async function moveHead(
+    agentId: string,
+    before: EventHead | undefined,
+    after: Omit<EventHead, '_id'>,
+    session: Session,
+  ): Promise<void> {
+    if (before === undefined)
+      return void (await rawHeads().insertOne({ _id: agentId, ...after }, { session }))
+    const asRead = { _id: agentId, seq: before.seq }
+    const { matchedCount } = await rawHeads().updateOne(asRead, { $set: after }, { session })
+    if (matchedCount === 0) throw new Overtaken(`the events of ${agentId} were numbered since they were read`)
+  }
+
   return {
     models: { events, heads },
     readProgress,
@@ -178,59 +237,25 @@ export function createEventStore(connection: Connection) {
     ): Promise<{ seq: number; more: boolean }> {
       const head = (await rawHeads().findOne({ _id: agentId }, { session })) ?? undefined
       const isPassEndingNew = passEnding !== undefined && head?.pass_told_ms !== passEnding.passToldMs
-      const marks: EventMark[] = isPassEndingNew ? [passEnding.mark] : []
-      let recordsLeft = BATCH_RECORDS
-      let more = false
-      for (const collection of tellingCollections()) {
-        const ids = marked.get(collection.collectionName) ?? []
-        if (ids.length > recordsLeft) more = true
-        if (ids.length === 0 || recordsLeft === 0) continue
-        // Ids of one kind of record sort in the order in which the records were made.
-        const oldestIds = [...ids].sort().slice(0, recordsLeft)
-        recordsLeft -= oldestIds.length
-        const records = await collection
-          .find(
-            { _id: { $in: oldestIds }, 'tells.to': agentId },
-            { session, projection: { tells: 1 }, sort: { _id: 1 } },
-          )
-          .toArray()
-        if (records.length === 0) continue
-        for (const { tells } of records)
-          marks.push(...withAscendingTimes(tells.filter(({ to }) => to === agentId)))
-        // If a mark was pushed since the transaction began, this conflicts.
-        await collection.updateMany(
-          { _id: { $in: records.map(({ _id }) => _id) } },
-          { $pull: { tells: { to: agentId } } },
-          { session },
-        )
-      }
+      const { marks: taken, more } = await takeMarks(agentId, marked, session)
+      const marks = [...(isPassEndingNew ? [passEnding.mark] : []), ...taken]
       const seqBefore = head?.seq ?? 0
       if (marks.length === 0) return { seq: seqBefore, more }
-      marks.sort((a, b) => a.at_ms - b.at_ms)
       const seq = seqBefore + marks.length
-      const set = {
-        seq,
-        numbered_ms: nowMs,
-        ...(isPassEndingNew ? { pass_told_ms: passEnding.passToldMs } : {}),
-      }
-      if (head === undefined) await rawHeads().insertOne({ _id: agentId, ...set }, { session })
-      else {
-        const asRead = { _id: agentId, seq: seqBefore }
-        const { matchedCount } = await rawHeads().updateOne(asRead, { $set: set }, { session })
-        if (matchedCount === 0) throw new Overtaken()
-      }
+      const passTold = isPassEndingNew ? { pass_told_ms: passEnding.passToldMs } : {}
+      await moveHead(agentId, head, { seq, numbered_ms: nowMs, ...passTold }, session)
       const expires = new Date(nowMs + EVENTS_KEPT.days * DAY_MS)
-      await raw().insertMany(
-        marks.map(({ at_ms: atMs, kind, id, fields }, index) => ({
+      const numbered = marks
+        .toSorted((a, b) => a.at_ms - b.at_ms)
+        .map(({ at_ms: atMs, kind, id, fields }, index) => ({
           _id: eventId(agentId, seqBefore + 1 + index),
           at: unixSeconds(atMs),
           kind,
           id,
           fields,
           expires,
-        })),
-        { session },
-      )
+        }))
+      await raw().insertMany(numbered, { session })
       return { seq, more }
     },
     /**

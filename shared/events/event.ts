@@ -7,8 +7,10 @@ import { EVENT_KINDS, eventFields, type EventFields, type EventKind } from './ma
 export const eventRecordFields = {
   /** `<agent>/<number>`, the number with leading zeros. */
   _id: text,
+  /** When it happened, in Unix seconds. */
   at: number,
   kind: textOf<EventKind>(),
+  /** Of the record that it tells of. */
   id: text,
   fields: opaque<EventFields>(),
   /** When MongoDB removes it. */
@@ -20,9 +22,9 @@ export type EventRecord = RecordOf<typeof eventRecordFields>
 export const eventHeadFields = {
   /** The agent. */
   _id: text,
-  /** The number of its last event. */
+  /** Number of its last event: 1, 2, … */
   seq: number,
-  /** When its last event got its number, by the database's clock. */
+  /** When its last event got its number, in milliseconds by the database's clock. */
   numbered_ms: maybe.number,
   /** The end of the pass that an event has told of, in milliseconds. */
   pass_told_ms: maybe.number,
@@ -34,7 +36,6 @@ const SEQ_DIGITS = 15
 /** Returns the `_id` of an agent's event of this number; ids of one agent sort by number. */
 export const eventId = (agentId: string, seq: number): string =>
   `${agentId}/${String(seq).padStart(SEQ_DIGITS, '0')}`
-/** Returns an event's number, from its `_id`. */
 export const seqOf = ({ _id }: Pick<EventRecord, '_id'>): number => Number(_id.slice(-SEQ_DIGITS))
 
 /**

@@ -65,7 +65,6 @@ export interface Telling {
   tells?: EventMark[]
 }
 
-/** The field for the schema of a record with marks. */
 export const tellsField = { tells: maybe.list(nested(markFields)) }
 
 /** Makes the marks of a schema's records found by agent and by time, without reading records that have none. */

@@ -90,7 +90,6 @@ export function isCheckpointSigned({ origin, note }: SealNote, log: LogState, pu
   return verifyNote(parseNote(formatNote(checkpointText(origin, log), [note])), key)
 }
 
-/** The checkpoint that was signed with a seal. */
 export interface StoredCheckpoint extends LogState {
   origin: string
   key: NoteKey

@@ -28,7 +28,6 @@ export interface PendingCollection {
    * @param after a source, or '' for the beginning
    */
   list(after: string, limit: number): Promise<PendingRecord[]>
-  /** The pending entries of one record. */
   find(recordId: string): Promise<PendingEntry[]>
   /** Removes the pending entries with these sources from these records. */
   clear(recordIds: readonly string[], sources: readonly string[]): Promise<void>

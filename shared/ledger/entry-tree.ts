@@ -1,8 +1,8 @@
 import { HASH_BYTES, merkleRoot, TILE_WIDTH, type Tile } from '../crypto/merkle.ts'
 
 /**
- * A Merkle tree over leaves that come one after the other. It gives the same tiles and the same root as
- * treeTiles() and merkleRoot(), in memory that doesn't grow with the leaves.
+ * A Merkle tree over leaves that come one after the other. It gives the root that merkleRoot() gives, and the
+ * tiles of the whole tree, in memory that doesn't grow with the leaves.
  */
 export interface EntryTree {
   /**

@@ -105,7 +105,6 @@ export function recordOf(source: string): string {
   return source.slice(0, slash)
 }
 
-/** Makes the numbered entry of a pending one. */
 export function numberEntry(pending: PendingEntry, id: number): EntryRecord {
   const { source, at, kind, data } = pending
   return { _id: id, source, record: recordOf(source), at, kind, data }

@@ -5,7 +5,7 @@ import { verifyLogConsistency, verifyLogInclusion, tileWidth } from '../crypto/l
 import { HASH_BYTES, hashLeafTexts, leafHash, TILE_WIDTH } from '../crypto/merkle.ts'
 import { formatLogProof, formatNote } from '../crypto/note.ts'
 import type { Context } from '../context.ts'
-import { Refusal } from '../platform/errors.ts'
+import { invalidField, Refusal } from '../platform/errors.ts'
 import { MAX_WITNESSES_ASKED } from '../platform/limits.ts'
 import { hex, text } from '../platform/schema.ts'
 import { readTreeAsStated, statedKeys } from './agent-keys.ts'
@@ -152,15 +152,8 @@ export async function readConsistency(
   const { size, root } = (await readCheckpoint(ctx)).checkpoint
   const to = given ?? size
   if (to > size)
-    throw new Refusal(
-      'invalid_field',
-      `The last checkpoint has ${size} entries; expected "to" to be at most that.`,
-      { field: 'to' },
-    )
-  if (from > to)
-    throw new Refusal('invalid_field', `Expected "from" to be at most ${to}, the larger size.`, {
-      field: 'from',
-    })
+    throw invalidField('to', `The last checkpoint has ${size} entries; expected "to" to be at most that.`)
+  if (from > to) throw invalidField('from', `Expected "from" to be at most ${to}, the larger size.`)
   const { tiles } = ctx.entries
   const [fromRoot, toRoot, path, pathToSigned] = await Promise.all([
     tiles.readRoot(from),

@@ -1,7 +1,7 @@
 import mongoose, { type Connection, type Model } from 'mongoose'
 import { edgeTiles, logRootFromTiles } from '../crypto/log-tree.ts'
 import { HASH_BYTES, type Tile } from '../crypto/merkle.ts'
-import { MAJORITY } from '../platform/database.ts'
+import { DUPLICATE_KEY, MAJORITY } from '../platform/database.ts'
 import { bytes, number, schemaOf, text, type RecordOf } from '../platform/fields.ts'
 import { rawOf } from '../platform/records.ts'
 
@@ -19,8 +19,6 @@ const tileFields = {
 type LogTileRecord = RecordOf<typeof tileFields>
 
 const tileSchema = schemaOf<LogTileRecord>('log_tiles', tileFields)
-
-const DUPLICATE_KEY = 11_000
 
 /** Creates the store of the tiles of the log's tree. */
 export function createLogTileStore(connection: Connection) {
@@ -88,18 +86,31 @@ export function createLogTileStore(connection: Connection) {
      *
      * @throws TypeError if a tile is missing
      */
-    async readRoot(size: number): Promise<Buffer> {
-      const edge = edgeTiles(size)
-      const hashes = await find(edge)
-      const byId = new Map(edge.map((address, place) => [tileId(address), hashes[place]]))
-      return logRootFromTiles(size, (address) => byId.get(tileId(address)))
-    },
+    readRoot: async (size: number): Promise<Buffer> =>
+      logRootFromTiles(size, await readTiles(find, edgeTiles(size))),
   }
 }
 
 export type LogTileStore = ReturnType<typeof createLogTileStore>
 
 const tileId = ({ level, index }: TilePlace): string => `${level}/${index}`
+
+/**
+ * Reads tiles at once.
+ *
+ * @param find gives the hashes of each of these tiles, in their order
+ * @returns a function of a tile's place that gives its hashes, one after the other; undefined for one that is
+ *   missing or was not read
+ */
+export async function readTiles(
+  find: (places: readonly TilePlace[]) => Promise<readonly (Buffer | undefined)[]>,
+  places: readonly TilePlace[],
+): Promise<(place: TilePlace) => Buffer | undefined> {
+  const byId = new Map(places.map((place) => [tileId(place), place]))
+  const found = await find([...byId.values()])
+  const hashesById = new Map([...byId.keys()].map((id, index) => [id, found[index]]))
+  return (place) => hashesById.get(tileId(place))
+}
 
 /**
  * Reads tiles by their ids: for each id, in the given order, the tile's hashes side by side; undefined for a

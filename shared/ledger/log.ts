@@ -9,12 +9,11 @@ import {
   tilesForConsistency,
   tilesForInclusion,
   type LogTree,
-  type ReadTile,
 } from '../crypto/log-tree.ts'
 import { HASH_BYTES, TILE_WIDTH, type Tile, type TileAddress } from '../crypto/merkle.ts'
 import { computeLeaves } from './entry.ts'
 import type { EntryStore } from './entry-store.ts'
-import type { LogTileStore, TilePlace } from './log-tile-store.ts'
+import { readTiles, type LogTileStore, type TilePlace } from './log-tile-store.ts'
 import { SealError } from './seal.ts'
 
 /*
@@ -133,61 +132,54 @@ export async function requireTileUnderRoot(
 
 async function findTileUnderRoot(
   tiles: StoredTiles,
-  { level, index }: TilePlace,
+  place: TilePlace,
   { size, root }: LogState,
 ): Promise<Buffer | undefined> {
+  const line = listTileAndThoseAbove(place, size)
   const edge = edgeTiles(size)
-  const above: TileAddress[] = []
-  for (let [l, i] = [level, index]; tileWidth(size, l, i) > 0; [l, i] = [l + 1, Math.floor(i / TILE_WIDTH)])
-    above.push({ level: l, index: i, width: tileWidth(size, l, i) })
-  const addresses = [...above, ...edge]
-  const stored = await tiles.find(addresses)
-  const byPlace = new Map(
-    addresses.map((address, place) => [
-      `${address.level}/${address.index}`,
-      stored[place]?.subarray(0, address.width * HASH_BYTES),
-    ]),
-  )
-  const hashesOf = (address: TilePlace): Buffer | undefined =>
-    byPlace.get(`${address.level}/${address.index}`)
-  for (const address of above) {
-    const hashes = hashesOf(address)
-    if (hashes?.length !== address.width * HASH_BYTES) return undefined
-    if (address.width < TILE_WIDTH) break
-    const parent = hashesOf({ level: address.level + 1, index: Math.floor(address.index / TILE_WIDTH) })
-    const at = (address.index % TILE_WIDTH) * HASH_BYTES
-    if (parent?.subarray(at, at + HASH_BYTES).equals(logRoot(hashes)) !== true) return undefined
+  const stored = await readTiles(tiles.find, [...line, ...edge])
+  /** As it was in the log of this size: a stored tile may have grown since. Undefined if it is too short. */
+  const hashesOf = ({ level, index }: TilePlace): Buffer | undefined => {
+    const bytes = tileWidth(size, level, index) * HASH_BYTES
+    const hashes = stored({ level, index })?.subarray(0, bytes)
+    return hashes?.length === bytes ? hashes : undefined
   }
-  if (edge.some((address) => hashesOf(address)?.length !== address.width * HASH_BYTES)) return undefined
-  return logRootFromTiles(size, hashesOf).toString('hex') === root ? hashesOf({ level, index }) : undefined
+  for (const tile of line) {
+    const hashes = hashesOf(tile)
+    if (hashes === undefined) return undefined
+    // What stands above a tile that isn't full is computed from the tiles at the edge, below.
+    if (tile.width < TILE_WIDTH) break
+    const at = (tile.index % TILE_WIDTH) * HASH_BYTES
+    const hashAbove = hashesOf(placeAbove(tile))?.subarray(at, at + HASH_BYTES)
+    if (hashAbove?.equals(logRoot(hashes)) !== true) return undefined
+  }
+  if (edge.some((tile) => hashesOf(tile) === undefined)) return undefined
+  return logRootFromTiles(size, hashesOf).toString('hex') === root ? hashesOf(place) : undefined
+}
+
+/** The place of the tile that has the hash over a full tile. */
+const placeAbove = ({ level, index }: TilePlace): TilePlace => ({
+  level: level + 1,
+  index: Math.floor(index / TILE_WIDTH),
+})
+
+/** Lists a tile of the log of `size` entries and those above it, lowest first; none if there is no such tile. */
+function listTileAndThoseAbove(place: TilePlace, size: number): TileAddress[] {
+  const width = tileWidth(size, place.level, place.index)
+  return width === 0 ? [] : [{ ...place, width }, ...listTileAndThoseAbove(placeAbove(place), size)]
 }
 
 /** The inclusion proof (RFC 6962 section 2.1.1) of entry `id` in the log of the first `size` entries. */
-export const proveInLog = (tiles: StoredTiles, id: number, size: number): Promise<Buffer[]> =>
-  withTiles(tiles, tilesForInclusion(id - 1, size), (readTile) => logInclusionPath(id - 1, size, readTile))
+export const proveInLog = async (tiles: StoredTiles, id: number, size: number): Promise<Buffer[]> =>
+  logInclusionPath(id - 1, size, await readTiles(tiles.find, tilesForInclusion(id - 1, size)))
 
 /**
  * The consistency proof (RFC 6962 section 2.1.2) that the log of `size` entries begins with that of
  * `oldSize`.
  */
-export const proveConsistency = (tiles: StoredTiles, oldSize: number, size: number): Promise<Buffer[]> =>
-  withTiles(tiles, tilesForConsistency(oldSize, size), (readTile) =>
-    logConsistencyPath(oldSize, size, readTile),
-  )
-
-/**
- * Reads these tiles, then runs `work` with a function that gives each by its address, undefined for a missing
- * one.
- *
- * @returns what `work` returns
- */
-async function withTiles<T>(
+export const proveConsistency = async (
   tiles: StoredTiles,
-  addresses: TileAddress[],
-  work: (readTile: ReadTile) => T,
-): Promise<T> {
-  const hashes = await tiles.find(addresses)
-  const keyOf = ({ level, index }: TileAddress): string => `${level}/${index}`
-  const byKey = new Map(addresses.map((address, place) => [keyOf(address), hashes[place]]))
-  return work((address) => byKey.get(keyOf(address)))
-}
+  oldSize: number,
+  size: number,
+): Promise<Buffer[]> =>
+  logConsistencyPath(oldSize, size, await readTiles(tiles.find, tilesForConsistency(oldSize, size)))

@@ -6,12 +6,12 @@ import {
   tilesForProof,
   verifyInclusion,
   type PathStep,
-  type TileAddress,
 } from '../crypto/merkle.ts'
 import type { LedgerEntry } from '../crypto/receipt.ts'
 import { Refusal } from '../platform/errors.ts'
 import { hex } from '../platform/schema.ts'
 import { entryView, viewEntry, type EntryRecord } from './entry.ts'
+import { readTiles } from './log-tile-store.ts'
 import type { SealRecord } from './seal.ts'
 
 export interface SealProof {
@@ -77,20 +77,15 @@ export async function proveEntries(
   stored: readonly EntryRecord[],
 ): Promise<SealProof[]> {
   const { _id: seq, count, root, from_id: fromId } = seal
-  const keyOf = ({ level, index }: TileAddress): string => `${level}/${index}`
-  // Keyed by address, since entries that are near each other share tiles.
-  const addresses = new Map(
-    stored
-      .flatMap(({ _id }) => tilesForProof(count, _id - fromId))
-      .map((address) => [keyOf(address), address]),
+  const tileOf = await readTiles(
+    (places) => ctx.seals.findTiles(seq, places),
+    stored.flatMap(({ _id }) => tilesForProof(count, _id - fromId)),
   )
-  const hashes = await ctx.seals.findTiles(seq, [...addresses.values()])
-  const tiles = new Map([...addresses.keys()].map((key, place) => [key, hashes[place]]))
   return stored.map((record) => {
     const entry = viewEntry(record)
     const index = record._id - fromId
     const leaf = leafHash(entry)
-    const path = inclusionPathFromTiles(count, index, (address) => tiles.get(keyOf(address)))
+    const path = inclusionPathFromTiles(count, index, tileOf)
     const verdict = verifyInclusion({ leaf, path, root, index, count })
     if (!verdict.ok)
       throw new Error(`the proof of entry ${entry.id} under seal ${seq} does not hold: ${verdict.message}`)

@@ -2,7 +2,7 @@ import type { Context } from '../context.ts'
 import { canonicalJson } from '../crypto/canonical-json.ts'
 import type { KeyTree } from '../crypto/key-tree.ts'
 import type { LogTree } from '../crypto/log-tree.ts'
-import { TILE_HEIGHT } from '../crypto/merkle.ts'
+import { TILE_HEIGHT, type Tile } from '../crypto/merkle.ts'
 import { verifySealFollows } from '../crypto/seal-payload.ts'
 import { applyKeyChange, keyState, readTreeAsStated } from './agent-keys.ts'
 import { verifyWholeChain } from './chain-check.ts'
@@ -13,7 +13,7 @@ import { proveEntries } from './proofs.ts'
 import { headOf, sealFields, type SealRecord } from './seal.ts'
 import type { Remembered } from './seal-memory.ts'
 import { SigningStopped } from './signing-refusals.ts'
-import { createTileComparer, type Difference } from './tile-comparer.ts'
+import { findDifferences, type Difference } from './tile-difference.ts'
 import { closesSeal, closingEntry, NOTHING_OWED, parseOwed, tryAddToOwed, type Owed } from './solvency.ts'
 
 type LedgerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'now'>
@@ -84,12 +84,17 @@ async function recompute(
   previousClosing: EntryRecord | undefined,
   refuse: Refuse,
 ): Promise<Recomputed> {
-  const sealTiles = createTileComparer((tiles) => ctx.seals.findTiles(seal._id, tiles))
-  // A tile of the log may have grown since.
-  const logTiles = createTileComparer(async (tiles) => {
+  const sealDifferences: Difference[] = []
+  const compareSealTiles = async (tiles: readonly Tile[]): Promise<void> => {
+    sealDifferences.push(...findDifferences(tiles, await ctx.seals.findTiles(seal._id, tiles)))
+  }
+  const logDifferences: Difference[] = []
+  const compareLogTiles = async (tiles: readonly Tile[]): Promise<void> => {
     const stored = await ctx.entries.tiles.find(tiles)
-    return stored.map((hashes, place) => hashes?.subarray(0, tiles[place]?.hashes.length))
-  })
+    // A tile of the log may have grown since.
+    const asWide = stored.map((hashes, place) => hashes?.subarray(0, tiles[place]?.hashes.length))
+    logDifferences.push(...findDifferences(tiles, asWide))
+  }
   const tree = createEntryTree()
   const { log } = base
   let { keys } = base
@@ -107,19 +112,19 @@ async function recompute(
       keys = applyKeyChange(keys, entry)
     }
     last = page.at(-1)
-    await Promise.all([sealTiles.add(tree.add(leaves), false), logTiles.add(log.append(leaves), false)])
+    await Promise.all([compareSealTiles(tree.add(leaves)), compareLogTiles(log.append(leaves))])
   }
   if (last === undefined || tree.count !== seal.count) throw refuse(`entry ${due} is missing from the ledger`)
   const { tiles, root } = tree.finish()
-  await sealTiles.add(tiles, true)
-  await logTiles.add(log.edge(), true)
+  await compareSealTiles(tiles)
+  await compareLogTiles(log.edge())
   return {
     last,
     root,
     owed: owedBelow,
     after: { log: logState(log), keys: keyState(keys) },
-    sealDifferences: sealTiles.differing,
-    logDifferences: logTiles.differing,
+    sealDifferences,
+    logDifferences,
   }
 }
 

@@ -8,7 +8,7 @@ import { PENDING_INDEX, pendingField, type Ledgered, type PendingEntry } from '.
 import { bytes, flag, list, maybe, number, schemaOf, text, type RecordOf } from '../platform/fields.ts'
 import type { SealNote } from './checkpoint.ts'
 import { sealRecordFields, type SealRecord } from './seal.ts'
-import { rawOf } from '../platform/records.ts'
+import { rawOf, recordsOf } from '../platform/records.ts'
 
 const sealSchema = schemaOf<SealRecord>('seals', sealRecordFields)
 sealSchema.index({ to_id: 1 }, { unique: true })
@@ -80,7 +80,7 @@ export function createSealStore(connection: Connection) {
   const seals = connection.model<SealRecord>('Seal', sealSchema)
   const tiles = connection.model<TileRecord>('SealTile', tileSchema)
   const status = connection.model<ChainStatus & { _id: string }>('LedgerStatus', statusSchema)
-  const adoptions = connection.model<AdoptionRecord>('SealAdoption', adoptionSchema)
+  const adoptions = recordsOf(connection.model<AdoptionRecord>('SealAdoption', adoptionSchema))
   const raw = () => rawOf<SealRecord>(seals)
   const rawTiles = () => rawOf<TileRecord>(tiles)
   /** The seal with the highest seq that matches the filter; null if there is none. */
@@ -88,7 +88,7 @@ export function createSealStore(connection: Connection) {
     raw().find(filter, majorityWithin(session)).sort({ _id: -1 }).limit(1).next()
 
   return {
-    models: { seals, tiles, status, adoptions },
+    models: { seals, tiles, status, adoptions: adoptions.model },
     cosignatures: createCosignatureStore(connection),
     /** The seal with the highest seq, signed or not. */
     async last(session?: Session): Promise<SealRecord | undefined> {
@@ -194,13 +194,8 @@ export function createSealStore(connection: Connection) {
       ),
     /** How far the workers have verified the chain, and what they found. */
     async readStatus(session?: Session): Promise<ChainStatus> {
-      const query = status
-        .findOne({ _id: CHAIN }, { _id: 0 })
-        .read('primary')
-        .readConcern('majority')
-        .lean<ChainStatus>()
-      const stored = await (session === undefined ? query : query.session(session))
-      return stored ?? NOTHING_VERIFIED
+      const reading = { fields: { _id: 0 }, isLasting: true, session } as const
+      return (await recordsOf(status).one<ChainStatus>({ _id: CHAIN }, reading)) ?? NOTHING_VERIFIED
     },
     /**
      * Replaces the stored status if its revision is still that of `next`, and counts the revision up.
@@ -223,16 +218,12 @@ export function createSealStore(connection: Connection) {
     },
     /** The pending entries of an adoption; undefined if there is no such adoption. */
     async findAdoption(id: string): Promise<PendingEntry[] | undefined> {
-      const adoption = await adoptions
-        .findOne({ _id: id })
-        .read('primary')
-        .readConcern('majority')
-        .lean<AdoptionRecord>()
-      return adoption === null ? undefined : (adoption.pending ?? [])
+      const adoption = await adoptions.one({ _id: id }, { isLasting: true })
+      return adoption === undefined ? undefined : (adoption.pending ?? [])
     },
     /** @returns false, and nothing is stored, if there is an adoption of that id */
     insertAdoption: (adoption: AdoptionRecord): Promise<boolean> =>
-      unlessDuplicate(adoptions.insertMany([adoption], { lean: true })),
+      unlessDuplicate(adoptions.insert([adoption])),
   }
 }
 

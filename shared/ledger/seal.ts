@@ -17,8 +17,10 @@ export const sealRecordFields = {
   /** seq: 1, 2, 3, … */
   _id: number,
   at: number,
+  /** Number of its entries. */
   count: number,
   root: text,
+  /** Null in seal 1. */
   prev_root: textOrNull,
   from_id: number,
   to_id: number,

@@ -9,11 +9,9 @@ import type { Remembered } from './seal-memory.ts'
 
 /** Where signing stands in the database. */
 export interface SigningPosition {
-  /** The last signed seal. */
   last: SealRecord | undefined
   /** The seq of the first unsigned one. */
   firstUnsigned: number | undefined
-  /** The seal after the last signed one. */
   next: SealRecord | undefined
 }
 
@@ -46,7 +44,6 @@ export interface SealToSign {
   remembered: Remembered
   /** The key that would sign, as hex. */
   pubkey: string
-  /** The log's name. */
   origin: string
   /** The log and the agents' keys after the seal, by its entries. */
   after: { log: LogState; keys: StatedKeys }

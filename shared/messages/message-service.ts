@@ -2,12 +2,20 @@ import { spendAllowance } from '../agents/allowance-service.ts'
 import type { Context } from '../context.ts'
 import { makeMark } from '../events/mark.ts'
 import type { Session } from '../platform/database.ts'
-import { Refusal } from '../platform/errors.ts'
+import { invalidField, Refusal } from '../platform/errors.ts'
 import { newId } from '../platform/ids.ts'
 import { MAX_UNREAD_OF_SENDER } from '../platform/limits.ts'
 import { MINUTE_MS, SECOND_MS, unixSeconds } from '../platform/time.ts'
 import type { MessageRecord } from './message.ts'
-import { remainingRoom, WHOLE_PAGE, type Inbox, type MessagePage, type Room } from './message-store.ts'
+import {
+  remainingRoom,
+  UNREAD,
+  WHOLE_PAGE,
+  type HandedPlace,
+  type Inbox,
+  type MessagePage,
+  type Room,
+} from './message-store.ts'
 
 type MessageContext = Pick<Context, 'database' | 'agents' | 'messages' | 'now'>
 
@@ -34,7 +42,7 @@ export async function sendMessage(
     to: fields.to,
     at: unixSeconds(ctx.now()),
     box: fields.box,
-    handed: 0,
+    ...UNREAD,
     tells: [makeMark(fields.to, 'message', id, { agent_id: from })],
   }
   await ctx.messages.insert(message)
@@ -129,34 +137,47 @@ export async function handOutUnread(ctx: MessageContext, inbox: Inbox, peek: boo
  * @param peek true: marks nothing as read, and leaves unread messages out
  * @throws Refusal `invalid_field` if `after` isn't the id of a message to the caller
  */
-export async function handOutAfter(
+export async function readMessagesAfter(
   ctx: MessageContext,
   inbox: Inbox,
   after: string,
   peek: boolean,
 ): Promise<MessagePage> {
   return ctx.database.transaction(async (session) => {
-    const marker = after === '0' ? undefined : await ctx.messages.find(after, session)
-    if (after !== '0' && marker?.to !== inbox.to) {
-      throw new Refusal(
-        'invalid_field',
-        'after is not the id of a message to you; expected one that GET /dm gave you, or 0 for the beginning.',
-        { field: 'after' },
-      )
-    }
-    // An unread marker comes after everything that was handed out so far.
-    const startAfter = marker?.handed === 0 ? { ...marker, handed: Number.MAX_SAFE_INTEGER } : marker
-    const page = await ctx.messages.listHandedAfter(inbox, startAfter, WHOLE_PAGE, session)
+    const place = after === '0' ? undefined : await findPlace(ctx, inbox, after, session)
+    const page = await ctx.messages.listHandedAfter(inbox, place, WHOLE_PAGE, session)
     if (!page.more && !peek) {
       const unread = await handOut(ctx, inbox, remainingRoom(WHOLE_PAGE, page.messages), session)
       page.messages.push(...unread.messages)
       page.more = unread.more
     }
     const room = remainingRoom(WHOLE_PAGE, page.messages)
-    if (startAfter === undefined || room.messages === 0) return page
-    const again = await ctx.messages.listNewerHandedBefore(inbox, startAfter, room, session)
+    if (place === undefined || room.messages === 0) return page
+    const again = await ctx.messages.listNewerHandedBefore(inbox, place, room, session)
     return { messages: [...again.messages, ...page.messages], more: page.more }
   })
+}
+
+/**
+ * Finds a message's place in the order of handing out; that of an unread one is behind everything that was handed
+ * out so far.
+ *
+ * @throws Refusal `invalid_field` if there is no message with this id to the caller
+ */
+async function findPlace(
+  ctx: MessageContext,
+  inbox: Inbox,
+  messageId: string,
+  session: Session,
+): Promise<HandedPlace> {
+  const message = await ctx.messages.find(messageId, session)
+  if (message?.to !== inbox.to)
+    throw invalidField(
+      'after',
+      'after is not the id of a message to you; expected one that GET /dm gave you, or 0 for the beginning.',
+    )
+  const { _id, handed } = message
+  return { _id, handed: handed === UNREAD.handed ? Number.MAX_SAFE_INTEGER : handed }
 }
 
 /**

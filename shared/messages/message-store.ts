@@ -5,6 +5,7 @@ import { indexMarks, tellsField } from '../events/mark.ts'
 import { DM_PAGE, DM_PAGE_BYTES } from '../platform/limits.ts'
 import { createInboxStore } from './inbox-store.ts'
 import { schemaOf } from '../platform/fields.ts'
+import { recordsOf } from '../platform/records.ts'
 import { messageFields, type MessageRecord } from './message.ts'
 
 /** Filter for messages that were not handed out yet. */
@@ -16,6 +17,9 @@ messageSchema.index({ to: 1, handed: 1, _id: 1 }, { name: 'in_order_of_handing_o
 messageSchema.index({ from: 1, _id: -1 }, { name: 'sent' })
 messageSchema.index({ to: 1, from: 1, handed: 1, _id: 1 }, { name: 'of_one_sender' })
 indexMarks(messageSchema)
+
+/** A place in the order in which messages were handed out: by `handed`, and within a hand-out by id. */
+export type HandedPlace = Pick<MessageRecord, '_id' | 'handed'>
 
 /** Messages to an agent: of all senders, or of one. */
 export interface Inbox {
@@ -50,6 +54,7 @@ export interface MessagePage {
  */
 export function createMessageStore(connection: Connection, patienceMs: number) {
   const messages = connection.model<MessageRecord>('Message', messageSchema)
+  const records = recordsOf(messages)
   /** Lists messages of an inbox in the order in which they were handed out. */
   const listInHandingOrder = (
     filter: object,
@@ -94,11 +99,8 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
       span: 'commit messages',
     }),
     /** Reads a message; undefined if there is none with this id. */
-    async find(messageId: string, session?: Session): Promise<MessageRecord | undefined> {
-      return (
-        (await messages.findOne({ _id: messageId }, null, within(session)).lean<MessageRecord>()) ?? undefined
-      )
-    },
+    find: (messageId: string, session?: Session): Promise<MessageRecord | undefined> =>
+      records.one({ _id: messageId }, { session }),
     /** Whether the inbox has a message that was not handed out yet. */
     async hasUnread(inbox: Inbox): Promise<boolean> {
       const unread = messages.findOne({ ...inbox, ...UNREAD }, { _id: 1 }).hint(indexFor(inbox, 'unread'))
@@ -108,13 +110,10 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
     async listUnread(inbox: Inbox, room: Room, session?: Session): Promise<MessagePage> {
       return list({ ...inbox, ...UNREAD }, { _id: 1 }, indexFor(inbox, 'unread'), room, session)
     },
-    /**
-     * Lists messages that were handed out, in the order of their handing out; with `after`, those after it in
-     * that order.
-     */
+    /** Lists messages that were handed out, in that order: after a place, or from the beginning if it is undefined. */
     async listHandedAfter(
       inbox: Inbox,
-      after: MessageRecord | undefined,
+      after: HandedPlace | undefined,
       room: Room,
       session?: Session,
     ): Promise<MessagePage> {
@@ -124,17 +123,14 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
           : { $or: [{ handed: { $gt: after.handed } }, { handed: after.handed, _id: { $gt: after._id } }] }
       return listInHandingOrder(later, inbox, room, session)
     },
-    /**
-     * Lists messages that are newer than the given one by id, but were handed out before it, in the order of
-     * their handing out.
-     */
+    /** Lists messages with a greater id than that of a place which were handed out before it, in that order. */
     async listNewerHandedBefore(
       inbox: Inbox,
-      message: MessageRecord,
+      place: HandedPlace,
       room: Room,
       session?: Session,
     ): Promise<MessagePage> {
-      const filter = { _id: { $gt: message._id }, handed: { $gt: 0, $lt: message.handed } }
+      const filter = { _id: { $gt: place._id }, handed: { $gt: UNREAD.handed, $lt: place.handed } }
       return listInHandingOrder(filter, inbox, room, session)
     },
     /**
@@ -146,15 +142,10 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
     },
     /** Marks unread messages as handed out in the reader's hand-out number `handed`. */
     async markHanded(messageIds: readonly string[], handed: number, session: Session): Promise<void> {
-      await messages.updateMany(
-        { _id: { $in: [...messageIds] }, ...UNREAD },
-        { $set: { handed } },
-        { session },
-      )
+      await records.changeAll({ _id: { $in: [...messageIds] }, ...UNREAD }, { $set: { handed } }, session)
     },
-    /** Marks all unread messages of a sender as handed out. */
     async markAllHanded({ to, from }: Required<Inbox>, handed: number, session: Session): Promise<void> {
-      await messages.updateMany({ to, from, ...UNREAD }, { $set: { handed } }, { session })
+      await records.changeAll({ to, from, ...UNREAD }, { $set: { handed } }, session)
     },
     /** Counts a sender's unread messages, and their bytes. */
     async countUnread({ to, from }: Required<Inbox>): Promise<{ unread: number; bytes: number }> {

@@ -11,6 +11,7 @@ export const messageFields = {
   _id: text,
   from: text,
   to: text,
+  /** Unix seconds. */
   at: number,
   box: textOrEmpty,
   /**

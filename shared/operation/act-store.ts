@@ -5,7 +5,7 @@ import { newSalt, PENDING_INDEX, pendingField, type Ledgered, type PendingEntry 
 import { number, schemaOf, text, type RecordOf } from '../platform/fields.ts'
 import { recordsOf } from '../platform/records.ts'
 
-/** What somebody did on the operator's board. */
+/** What somebody did on the operator's board; `at` in Unix seconds. */
 const actFields = {
   _id: text,
   at: number,

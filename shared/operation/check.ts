@@ -30,7 +30,6 @@ export interface CheckResult {
 
 interface Check {
   name: string
-  /** What holds if it finds no faults. */
   title: string
   findFaults(ctx: Context): Promise<Fault[]>
   /** Mends what can be mended. @returns how many faults it mended */

@@ -7,7 +7,6 @@ import { omitUndefined } from '../platform/omit-undefined.ts'
 import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { hashSettings } from './agreement.ts'
 
-/** How often it is checked whether the record has to be renewed. */
 const CHECK_EVERY_MS = 5 * SECOND_MS
 /** How often the record is renewed even if nothing has changed. */
 const RENEW_EVERY_MS = 30 * SECOND_MS

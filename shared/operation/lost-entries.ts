@@ -21,7 +21,6 @@ type LostEntriesContext = Pick<Context, 'database' | 'entries'>
 /** A record that must have a ledger entry and has none, neither numbered nor pending. */
 export interface LostEntry {
   collection: string
-  /** Of the record. */
   id: string
   /** Of the entry: `ID/STEP`, with … for the step if any entry of the record would do. */
   source: string

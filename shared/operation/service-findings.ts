@@ -44,7 +44,6 @@ async function findCopy(ctx: ServiceFindingsContext): Promise<Finding | undefine
   }
 }
 
-/** Finds market orders that are overdue or disputed. */
 async function findWaitingOrders(ctx: ServiceFindingsContext): Promise<Finding[]> {
   const now = nowSeconds(ctx)
   const { overdue, oldestSeconds, disputed } = await ctx.orders.readBacklog(now)

@@ -17,10 +17,12 @@ export interface CountedNonceCache {
    * @returns undefined if the stored pages are not the ones that the order names: the order was read too
    *   early and must be read again
    */
-  takeOut(order: Pick<WorkOrderRecord, '_id' | 'share_pages' | 'last_batch'>): Promise<Counted | undefined>
+  takeOut(order: OrderPages): Promise<Counted | undefined>
   /** Puts an order's nonces into the cache, unless the cache already has as many pages or more. */
   putBack(orderId: string, counted: Counted): void
 }
+
+type OrderPages = Pick<WorkOrderRecord, '_id' | 'share_pages' | 'last_batch'>
 
 /** The nonces on an order's first `pages` pages: those that count for it. */
 export interface Counted {
@@ -48,34 +50,28 @@ export function createCountedNonceCache(store: Pick<WorkStore, 'listPages'>): Co
   }
 
   /**
-   * Reads the pages that `counted` lacks, up to number `pages`, and adds them to it.
+   * Reads the pages that `counted` lacks and adds them to it.
    *
-   * @returns false if the stored pages differ from those already added, or if some are missing
+   * @returns undefined if the stored pages are not the ones that the order names, or not those in `counted`
    */
-  async function addStoredPages(counted: Counted, orderId: string, pages: number): Promise<boolean> {
-    const hasPages = counted.pages > 0
-    // The last page that is already in is read again, to compare it.
-    const stored = await store.listPages(orderId, hasPages ? counted.pages : 1, pages)
-    if (hasPages && stored.shift()?.batch_ids.at(-1) !== counted.lastBatch) return false
-    for (const page of stored) addPage(counted, page)
-    return counted.pages === pages
+  async function addMissingPages(
+    counted: Counted,
+    { _id: orderId, share_pages: pages = 0, last_batch: lastBatch }: OrderPages,
+  ): Promise<Counted | undefined> {
+    if (counted.pages < pages) {
+      // The last page that is already in is read again, to compare it.
+      const stored = await store.listPages(orderId, Math.max(1, counted.pages), pages)
+      if (counted.pages > 0 && stored.shift()?.batch_ids.at(-1) !== counted.lastBatch) return undefined
+      for (const page of stored) addPage(counted, page)
+    }
+    return counted.pages === pages && counted.lastBatch === lastBatch ? counted : undefined
   }
 
   return {
-    async takeOut({ _id: orderId, share_pages: pages = 0, last_batch: lastBatch }) {
-      const fromCache = remove(orderId)
-      if (fromCache?.pages === pages && fromCache.lastBatch === lastBatch) return fromCache
-      if (
-        fromCache !== undefined &&
-        fromCache.pages < pages &&
-        (await addStoredPages(fromCache, orderId, pages)) &&
-        fromCache.lastBatch === lastBatch
-      )
-        return fromCache
-      const readAnew: Counted = { pages: 0, lastBatch: undefined, nonces: new Set() }
-      if (pages === 0) return readAnew
-      const isComplete = (await addStoredPages(readAnew, orderId, pages)) && readAnew.lastBatch === lastBatch
-      return isComplete ? readAnew : undefined
+    async takeOut(order) {
+      const inCache = remove(order._id)
+      const fromCache = inCache && (await addMissingPages(inCache, order))
+      return fromCache ?? addMissingPages({ pages: 0, lastBatch: undefined, nonces: new Set() }, order)
     },
     putBack(orderId, counted) {
       const existing = cached.get(orderId)

@@ -5,7 +5,6 @@ import type { PaymentRecord } from '../money/arrival.ts'
 import type { MoneyFields } from '../money/invoice-store.ts'
 import { move, type JournalLine } from '../money/journal.ts'
 
-/** An invoice for pass days. */
 export type PassInvoice = InvoiceRecord & { days: number }
 
 type Money = Pick<

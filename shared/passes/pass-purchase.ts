@@ -1,3 +1,4 @@
+import { orNoSuchAgent } from '../agents/agent.ts'
 import type { Context } from '../context.ts'
 import { isDuplicateKey, unavailable, type Session } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
@@ -83,8 +84,7 @@ export function requestPassInvoice(
   return ctx.database.serialize(`invoice ${agentId} ${coin}`, async () => {
     const open = await keepOpenOrClose(ctx, agentId, coin)
     if (open !== undefined) return showOpenInvoice(ctx, open, days)
-    const agent = await ctx.agents.find(agentId)
-    if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
+    const agent = orNoSuchAgent(await ctx.agents.find(agentId))
     const priceUsdCents = priceCentsPerDay(agent.referrals.paying, false) * days
     const expiresAt = unixSeconds(ctx.database.now() + ctx.config.invoiceTtlMs)
     const invoice = await prepareInvoice(ctx, { agentId, coin, priceUsdCents, expiresAt })

@@ -1,4 +1,4 @@
-import type { AgentRecord } from '../agents/agent.ts'
+import { orNoSuchAgent, type AgentRecord } from '../agents/agent.ts'
 import type { Context } from '../context.ts'
 import type { JsonValue } from '../crypto/canonical-json.ts'
 import { change } from '../platform/change.ts'
@@ -23,11 +23,7 @@ export function creditFreeDays(ctx: PassContext, agentId: string, days: number, 
   const credit = { source: `${agentId}/pass/${newStepId()}`, means: 'free', record: {} } as const
   return change({
     now: () => ctx.database.now(),
-    async read() {
-      const agent = await ctx.agents.find(agentId)
-      if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
-      return agent
-    },
+    read: async () => orNoSuchAgent(await ctx.agents.find(agentId)),
     decide(agent, nowMs) {
       const { untilMs, creditedDays } = endAfterFreeDays(agent.pass_until_ms, nowMs, days, freeUntilMs)
       return { untilMs, creditedDays, entry: creditEntry(agentId, credit, creditedDays, nowMs, untilMs) }

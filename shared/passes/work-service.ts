@@ -103,7 +103,6 @@ export async function submitShares(
   )
 }
 
-/** Reads the nonces that count for an order. */
 async function readCounted(ctx: WorkContext, order: WorkOrderRecord): Promise<Set<string>> {
   const pages = await ctx.work.listPages(order._id, 1, order.share_pages ?? 0)
   return new Set(pages.flatMap((page) => page.nonces))

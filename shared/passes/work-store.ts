@@ -157,7 +157,6 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
     },
     /** Counts the agent's waiting batches, together with those of other agents that are asked for. */
     countWaiting: async (agentId: string): Promise<number> => (await findCount(agentId))?.waiting ?? 0,
-    /** Reads those of the given batches that are waiting. */
     findWaiting: (batchIds: readonly string[]): Promise<BatchRecord[]> => listBatches(batchIds, 'waiting'),
     /** Reads a batch, together with others that are asked for; undefined unless it is verified. */
     findVerified: createBatchRead(
@@ -294,7 +293,6 @@ const pageId = (orderId: string, pageNumber: number): string =>
 /** Returns the nonces of a stored text, which are separated by spaces. */
 const splitNonces = (text: string): string[] => (text === '' ? [] : text.split(' '))
 
-/** Returns a stored batch with its nonces as a list. */
 function toBatchRecord({ nonces, ...batch }: StoredBatch): BatchRecord {
   return { ...batch, ...(nonces === undefined ? {} : { nonces: splitNonces(nonces) }) }
 }

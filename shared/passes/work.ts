@@ -21,6 +21,7 @@ export type WorkStatus = (typeof WORK_STATUSES)[number]
 export const REJECTIONS = ['invalid_nonce', 'insufficient_work', 'duplicate', 'order_full'] as const
 export type Rejection = (typeof REJECTIONS)[number]
 
+/** An order of work that pays for a pass. Times are Unix seconds. */
 export const workOrderFields = {
   _id: stored,
   agent_id: stored,
@@ -30,7 +31,6 @@ export const workOrderFields = {
   shares_required: number,
   difficulty_bits: number,
   prefix: stored,
-  /** Unix seconds. */
   expires_at: number,
   shares_accepted: number,
   credited_days: number,
@@ -51,11 +51,11 @@ export interface Rejected {
 export const batchFields = {
   _id: stored,
   order_id: stored,
+  /** When it was sent, in milliseconds since the epoch. */
   at_ms: number,
   state: textOf<'waiting' | 'verified'>(),
   /** The order's id while the batch is waiting; a unique index makes it the order's only one. */
   slot: maybe.text,
-  /** The agent that made the order. */
   agent_id: stored,
   /** Number of its nonces. A result is stored only if it is still the number that was read. */
   count: number,

@@ -69,8 +69,7 @@ async function addTogether<Stored extends { _id: string }>(
 }
 
 /**
- * Adds as many of one document's additions as there is room for, by trying each half if the whole doesn't
- * fit.
+ * Adds all of one document's additions, or, if there is no room for all, each that there is room for.
  *
  * @returns the additions without room
  */
@@ -80,9 +79,9 @@ async function addSome<Stored extends { _id: string }>(
 ): Promise<readonly Addition[]> {
   if (await addOne(counts, sumOf(additions))) return []
   if (additions.length === 1) return additions
-  const middle = Math.ceil(additions.length / 2)
-  const first = await addSome(counts, additions.slice(0, middle))
-  return [...first, ...(await addSome(counts, additions.slice(middle)))]
+  const refused: Addition[] = []
+  for (const addition of additions) if (!(await addOne(counts, addition))) refused.push(addition)
+  return refused
 }
 
 /** Adds to one document. @returns false if there is no room */

@@ -28,7 +28,6 @@ export function readBuild(): Build {
   return cached
 }
 
-/** Writes a build as `version (commit)`. */
 export const describeBuild = ({ version, commit }: Build = readBuild()): string => `${version} (${commit})`
 
 /** The commit by the image's file, else by git; `unknown` if neither says. */

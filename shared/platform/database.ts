@@ -1,6 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import mongoose, { type Connection } from 'mongoose'
 import { endWaitsAtClose } from './closed-sockets.ts'
-import { CLOCK_SAMPLE_EVERY_MS, createDatabaseClock } from './database-clock.ts'
+import { CLOCK_SAMPLE_EVERY_MS, createDatabaseClock, type DatabaseClock } from './database-clock.ts'
 import { describeAway, tryPrimary } from './database-reason.ts'
 import { NotYetMade } from './not-yet-made.ts'
 import { Refusal } from './errors.ts'
@@ -131,89 +132,16 @@ export interface DatabaseOptions {
  * acknowledged by a majority with its journal: with less, a killed primary loses acknowledged writes.
  */
 export function openDatabase(options: DatabaseOptions): Database {
-  const { url, log, timeoutMs, transactionMs = timeoutMs } = options
+  const { transactionMs = options.timeoutMs } = options
   endWaitsAtClose()
   const connection = mongoose.createConnection()
   refuseAfterRequest(connection)
   connection.set('bufferCommands', false)
   connection.set('strictQuery', 'throw')
-  let ready = false
-  let closed = false
   const clock = createDatabaseClock()
-  let sampling: NodeJS.Timeout | undefined
-  const sampleClock = () =>
-    clock.sample(async () => ((await readHello(connection))['localTime'] as Date).getTime())
-  // The clock itself refuses once its last sample is too old.
-  const logSampling = (error: unknown): void =>
-    log.debug({ err: error }, "the database's clock could not be read")
-
-  let isAwayLogged = false
-  const logAway = (error: unknown): void => {
-    if (isAwayLogged || ready || closed) return
-    isAwayLogged = true
-    // At the first start of all, each process waits for what another one makes.
-    if (error instanceof NotYetMade) {
-      log.info({ waits_for: error.message }, 'waiting until another process has made the collections')
-      return
-    }
-    log.warn({ err: error, reason: describeAway(error) }, 'MongoDB is out of reach; trying on')
-  }
-  // The connection may wait for much longer: until then the log would say nothing.
-  const early =
-    timeoutMs > SAY_AFTER_MS
-      ? setTimeout(() => void tryPrimary(url, SAY_LIMIT_MS).catch(logAway), SAY_AFTER_MS).unref()
-      : undefined
-  const becomeReady = (async () => {
-    while (!closed) {
-      try {
-        await connection.openUri(url, {
-          ...(namesDatabase(url) ? {} : { dbName: DEFAULT_DATABASE }),
-          // Set on the connection, mongoose takes no notice of them: it makes all that it has a model of.
-          autoIndex: false,
-          autoCreate: false,
-          serverSelectionTimeoutMS: timeoutMs,
-          connectTimeoutMS: Math.min(timeoutMs, CONNECT_TIMEOUT_MS),
-          waitQueueTimeoutMS: timeoutMs,
-          socketTimeoutMS: SOCKET_TIMEOUT_MS,
-          maxPoolSize: 100,
-          writeConcern: { w: 'majority', journal: true },
-          readPreference: 'primary',
-          appName: 'agent-network',
-        })
-        await assertReplicaSet(connection)
-        await options.prepare(connection)
-        while (!(await sampleClock()));
-        if (closed) return await forEver()
-        sampling = setInterval(() => void sampleClock().catch(logSampling), CLOCK_SAMPLE_EVERY_MS).unref()
-        ready = true
-        clearTimeout(early)
-        if (isAwayLogged) log.info('MongoDB is reached')
-        return
-      } catch (error) {
-        if (closed) return await forEver()
-        if (isRefusedLogin(error))
-          throw new StartError(
-            'MongoDB does not take the user and the password of MONGODB_URL; see "Users of the servers" in docs/set-up.md, and `authSource` if the user is of another database.',
-            { cause: error },
-          )
-        if (!isOutage(error)) throw error
-        logAway(error)
-        await connection.close().catch(() => {})
-        await new Promise((resolve) => setTimeout(resolve, 250))
-      }
-    }
-    // It was closed before it was ready, so whoever waits for that goes on waiting.
-    await forEver()
-  })()
-  becomeReady.catch((error: unknown) => {
-    // Whoever waits for the database shows a StartError to the operator.
-    if (!(error instanceof StartError)) log.fatal({ err: error }, 'MongoDB cannot be used')
-  })
-
   return {
     connection,
-    isReady: () => ready && !closed,
-    whenReady: () => becomeReady,
+    ...connectInBackground(connection, options, clock),
     transaction(work, own) {
       const deadlineMs = performance.now() + transactionMs
       const run = (session: Session) => {
@@ -240,15 +168,137 @@ export function openDatabase(options: DatabaseOptions): Database {
       return typeof total === 'number' && typeof used === 'number' && total > 0 ? total - used : undefined
     },
     members: () => readMembers(connection),
+  }
+}
+
+/** The pause before another try to connect. */
+const TRY_AGAIN_MS = 250
+
+/**
+ * Connects, again and again until it stands and the database is prepared, or it is closed. From then on the clock
+ * is set by the primary's.
+ */
+function connectInBackground(
+  connection: Connection,
+  options: DatabaseOptions,
+  clock: DatabaseClock,
+): Pick<Database, 'isReady' | 'whenReady' | 'close'> {
+  const { log, url, timeoutMs } = options
+  let isReady = false
+  let isClosed = false
+  let sampling: NodeJS.Timeout | undefined
+  const away = createAwayLog(log)
+  // The connection may wait for much longer: until then the log would say nothing.
+  const early =
+    timeoutMs > SAY_AFTER_MS
+      ? setTimeout(
+          () =>
+            void tryPrimary(url, SAY_LIMIT_MS).catch((error: unknown) => {
+              if (!isReady && !isClosed) away.say(error)
+            }),
+          SAY_AFTER_MS,
+        ).unref()
+      : undefined
+  const sampleClock = () =>
+    clock.sample(async () => ((await readHello(connection))['localTime'] as Date).getTime())
+  const becomeReady = (async () => {
+    while (!isClosed) {
+      try {
+        await connectOnce(connection, options)
+        while (!(await sampleClock()));
+        if (isClosed) break
+        sampling = setInterval(
+          () =>
+            // The clock itself refuses once its last sample is too old.
+            void sampleClock().catch((error: unknown) =>
+              log.debug({ err: error }, "the database's clock could not be read"),
+            ),
+          CLOCK_SAMPLE_EVERY_MS,
+        ).unref()
+        isReady = true
+        clearTimeout(early)
+        away.sayEnd()
+        return
+      } catch (error) {
+        if (isClosed) break
+        if (!isOutage(error)) throw error
+        away.say(error)
+        await connection.close().catch(() => {})
+        await sleep(TRY_AGAIN_MS)
+      }
+    }
+    // It was closed before it was ready, so whoever waits for that goes on waiting.
+    await forEver()
+  })()
+  becomeReady.catch((error: unknown) => {
+    // Whoever waits for the database shows a StartError to the operator.
+    if (!(error instanceof StartError)) log.fatal({ err: error }, 'MongoDB cannot be used')
+  })
+  return {
+    isReady: () => isReady && !isClosed,
+    whenReady: () => becomeReady,
     async close() {
-      closed = true
+      isClosed = true
       clearTimeout(early)
       clearInterval(sampling)
       const closing = connection.close()
       // Before the first connection nothing is under way but a try, which would be waited for.
-      if (ready) await closing
+      if (isReady) await closing
       else closing.catch(() => {})
     },
+  }
+}
+
+/** Creates what logs once that the database is out of reach, and once that it is reached after all. */
+function createAwayLog(log: Log): { say(error: unknown): void; sayEnd(): void } {
+  let isSaid = false
+  return {
+    say(error) {
+      if (isSaid) return
+      isSaid = true
+      // At the first start of all, each process waits for what another one makes.
+      if (error instanceof NotYetMade)
+        log.info({ waits_for: error.message }, 'waiting until another process has made the collections')
+      else log.warn({ err: error, reason: describeAway(error) }, 'MongoDB is out of reach; trying on')
+    },
+    sayEnd() {
+      if (isSaid) log.info('MongoDB is reached')
+    },
+  }
+}
+
+/**
+ * Connects once and prepares the database.
+ *
+ * @throws StartError if the server can't be used by us; an error that isOutage() tells if another try may succeed
+ */
+async function connectOnce(
+  connection: Connection,
+  { url, timeoutMs, prepare }: DatabaseOptions,
+): Promise<void> {
+  try {
+    await connection.openUri(url, {
+      ...(namesDatabase(url) ? {} : { dbName: DEFAULT_DATABASE }),
+      // Set on the connection, mongoose takes no notice of them: it makes all that it has a model of.
+      autoIndex: false,
+      autoCreate: false,
+      serverSelectionTimeoutMS: timeoutMs,
+      connectTimeoutMS: Math.min(timeoutMs, CONNECT_TIMEOUT_MS),
+      waitQueueTimeoutMS: timeoutMs,
+      socketTimeoutMS: SOCKET_TIMEOUT_MS,
+      maxPoolSize: 100,
+      writeConcern: { w: 'majority', journal: true },
+      readPreference: 'primary',
+      appName: 'agent-network',
+    })
+    await assertReplicaSet(connection)
+    await prepare(connection)
+  } catch (error) {
+    if (!isRefusedLogin(error)) throw error
+    throw new StartError(
+      'MongoDB does not take the user and the password of MONGODB_URL; see "Users of the servers" in docs/set-up.md, and `authSource` if the user is of another database.',
+      { cause: error },
+    )
   }
 }
 

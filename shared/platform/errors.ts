@@ -123,7 +123,6 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS
 
-/** The HTTP status of a code. */
 export function statusOf(code: ErrorCode): number {
   return ERROR_KINDS[ERRORS[code].kind].status
 }
@@ -180,6 +179,10 @@ export class Refusal extends Error {
     this.retryAfterSeconds = options.retryAfterSeconds
   }
 }
+
+/** Makes the refusal of a field whose form or value is wrong. @param message what would be right */
+export const invalidField = (field: string, message: string): Refusal =>
+  new Refusal('invalid_field', message, { field })
 
 /** The message of whatever was thrown, for a log or an operator. */
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

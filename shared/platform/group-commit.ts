@@ -24,7 +24,6 @@ import { inSpan } from './tracing.ts'
  */
 
 export interface GroupOptions<Item> {
-  /** Items of one group. */
   maxItems?: number
   /** Groups under way at once. */
   atOnce?: number

@@ -136,7 +136,6 @@ async function answer(
   res.end(await registry.metrics())
 }
 
-/** Sends an answer in JSON. */
 function send(res: ServerResponse, status: number, body: object, headers: Record<string, string> = {}): void {
   res.writeHead(status, {
     'Content-Type': 'application/json; charset=utf-8',

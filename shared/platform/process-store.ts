@@ -19,8 +19,9 @@ const processFields = {
   redis_run_id: maybe.text,
   /** By setting that processes of the same work must share, the beginning of the SHA-256 of its value. */
   settings: maybe.opaque<Record<string, string>>(),
-  /** Jobs that were taken from a silent worker, as far as this process has heard, and when the last was. */
+  /** Number of jobs that were taken from a silent worker, as far as this process has heard. */
   stalled_jobs: maybe.number,
+  /** When the last of them was, in Unix seconds. */
   stalled_at: maybe.number,
   /** Peers and witnesses that didn't answer it when they were asked last. */
   unreached: maybe.list(text),

@@ -5,10 +5,9 @@ import { withDeadline } from './deadline.ts'
 import type { Log } from './log.ts'
 import { newStepId } from './ids.ts'
 import { QUEUE_TIMEOUT_MS, REFRESH_RATES_EVERY_MS, SEQUENCE_EVERY_MS } from './limits.ts'
-import { connectFailingFast } from './redis-connection.ts'
+import { connectFailingFast, type RedisClient } from './redis-connection.ts'
 import { currentScope } from './scope.ts'
 import { currentTracer, type Tracer } from './tracing.ts'
-import { MINUTE_MS } from './time.ts'
 
 /** The pools of workers that an operator scales by themselves. A user of the servers is made for each. */
 export const POOLS = ['shares', 'ledger', 'signer', 'payments', 'sweep'] as const
@@ -36,8 +35,6 @@ interface QueueRow {
    * processes that have the coin's node, wallet or seed know that it is in use.
    */
   isAlwaysDue?: true
-  /** A job may be put off for longer than any pause before another try. */
-  mayWaitLong?: true
   /** What its jobs do, for the board. */
   does: string
 }
@@ -147,7 +144,6 @@ export const QUEUES = {
     attempts: 3,
     pool: 'payments',
     addedBy: ['api'],
-    mayWaitLong: true,
     does: 'moves market orders on whose deadline has passed',
   },
 } as const satisfies Record<string, QueueRow>
@@ -211,11 +207,6 @@ export interface Queues {
    */
   enqueueRegular(name: QueueName, everyMs: number): Promise<void>
   /**
-   * Makes jobs run now that are delayed for longer than any pause before another try, up to 100 of each
-   * queue: a worker whose clock was ahead has put them off. Does nothing if Redis is away.
-   */
-  promoteOverdelayed(names: readonly QueueName[]): Promise<void>
-  /**
    * Whether jobs wait that a worker could take now; false also if the queue is paused or limited, or if Redis
    * does not say so within its deadline.
    */
@@ -246,14 +237,8 @@ export interface Queues {
   close(): Promise<void>
 }
 
-/**
- * Longer than any pause before another try: 8 attempts, the last of them after 64 s and half as long again.
- */
-const LONGEST_PAUSE_MS = 5 * MINUTE_MS
 /** A field beside those of BullMQ, which go with all the rest if Redis is emptied. */
 const MARK = 'network'
-/** BullMQ's order of delayed jobs: milliseconds, shifted by 12 bits. */
-const DELAYED_SCORE = 0x1000
 
 // A job's id is one that no other job ever has. BullMQ's own count from 1, and again from 1 once Redis was
 // emptied: a worker that is still at the job 2 from before would meet a job 2 that is another one's.
@@ -270,14 +255,7 @@ function withRequest(payload: object): object {
 /** Opens the producers' side of every queue over one connection that fails fast. */
 export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
   const connection = connectFailingFast(redisUrl, log)
-  const open = new Map<QueueName, Queue>()
-  let wasReady = false
-  const ready = new Promise<void>((resolve) => {
-    connection.once('ready', () => {
-      wasReady = true
-      resolve()
-    })
-  })
+  const ready = new Promise<void>((resolve) => connection.once('ready', resolve))
   let runId: string | undefined
   connection.on('ready', () => {
     // A failed read leaves what is known: the next connection asks again.
@@ -287,47 +265,9 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
         () => undefined,
       )
   })
-  // A Queue asks Redis once who it is, and remembers for ever that it got no answer.
-  const forgetUnlessReady = (name: QueueName, queue: Queue): void => {
-    queue.waitUntilReady().catch(() => {
-      if (open.get(name) === queue) open.delete(name)
-      queue.close().catch(() => undefined) // gives up its listeners; the connection is everyone's
-    })
-  }
-  const get = (name: QueueName): Queue => {
-    if (!wasReady) throw new Error('Redis has not been reached yet')
-    let queue = open.get(name)
-    if (queue === undefined) {
-      queue = new Queue(name, {
-        connection,
-        prefix: queuePrefix(prefix, name),
-        defaultJobOptions: jobOptions(name),
-        skipWaitingForReady: true,
-        ...telemetry(),
-      })
-      queue.on('error', () => {}) // the connection's own listener has said it
-      open.set(name, queue)
-      forgetUnlessReady(name, queue)
-    }
-    return queue
-  }
-  const inTime = <T>(work: Promise<T>): Promise<T> =>
-    withDeadline(
-      work,
-      QUEUE_TIMEOUT_MS,
-      () => new Error(`Redis did not answer within ${QUEUE_TIMEOUT_MS} ms`),
-    )
-  const failing = new Set<string>()
-  /** Runs `work` with a deadline, and logs its error: a turn that fails as the one before did, at debug. */
-  const logFailure = async (what: string, work: () => Promise<void>): Promise<void> => {
-    try {
-      await inTime(work())
-      failing.delete(what)
-    } catch (error) {
-      log[failing.has(what) ? 'debug' : 'warn']({ err: error }, `${what}: not now, with the next turn`)
-      failing.add(what)
-    }
-  }
+  const { get, close } = createQueueOpener(connection, prefix)
+  /** The regular jobs that could not be added the last time. */
+  const failing = new Set<QueueName>()
   return {
     get,
     isConnected: () => connection.status === 'ready',
@@ -351,32 +291,15 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
     },
     async enqueueRegular(name, everyMs) {
       if (connection.status !== 'ready') return
-      await logFailure(`the regular job of ${name}`, async () => {
-        const { waiting = 0 } = await get(name).getJobCounts('waiting')
-        if (waiting > 0) return
-        // Redis counts the time to live, so no process's clock matters; shorter than the interval, or the next turn's
-        // job would be taken for this one.
-        const deduplication = { id: 'regular', ttl: Math.max(1, Math.floor(everyMs * 0.9)) }
-        await get(name).add(name, {}, { jobId: newStepId(), deduplication })
-      })
-    },
-    async promoteOverdelayed(names) {
-      if (connection.status !== 'ready') return
-      await logFailure('jobs that were delayed too far', async () => {
-        for (const name of names.filter((queueName) => !queueRow(queueName).mayWaitLong)) {
-          const queue = get(name)
-          const from = (Date.now() + LONGEST_PAUSE_MS) * DELAYED_SCORE
-          for (const jobId of await connection.zrangebyscore(
-            queue.toKey('delayed'),
-            from,
-            '+inf',
-            'LIMIT',
-            0,
-            100,
-          ))
-            await (await queue.getJob(jobId))?.promote()
-        }
-      })
+      try {
+        await inTime(addRegular(get(name), name, everyMs))
+        failing.delete(name)
+      } catch (error) {
+        // A turn that fails as the one before did is no news.
+        const level = failing.has(name) ? 'debug' : 'warn'
+        log[level]({ err: error }, `the regular job of ${name}: not now, with the next turn`)
+        failing.add(name)
+      }
     },
     async hasWaiting(name) {
       if (connection.status !== 'ready') return false
@@ -410,8 +333,60 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
     },
     runId: () => runId,
     async close() {
-      await Promise.allSettled([...open.values()].map((queue) => queue.close()))
+      await close()
       connection.disconnect()
+    },
+  }
+}
+
+/** Waits for an answer of Redis. @throws Error after QUEUE_TIMEOUT_MS */
+const inTime = <T>(work: Promise<T>): Promise<T> =>
+  withDeadline(work, QUEUE_TIMEOUT_MS, () => new Error(`Redis did not answer within ${QUEUE_TIMEOUT_MS} ms`))
+
+/** Adds a job without a payload, unless one waits or was added within about `everyMs`. */
+async function addRegular(queue: Queue, name: QueueName, everyMs: number): Promise<void> {
+  const { waiting = 0 } = await queue.getJobCounts('waiting')
+  if (waiting > 0) return
+  // Redis counts the time to live, so no process's clock matters; shorter than the interval, or the next turn's
+  // job would be taken for this one.
+  const deduplication = { id: 'regular', ttl: Math.max(1, Math.floor(everyMs * 0.9)) }
+  await queue.add(name, {}, { jobId: newStepId(), deduplication })
+}
+
+/** Opens each queue when it is first asked for, once. */
+function createQueueOpener(
+  connection: RedisClient,
+  prefix: string,
+): { get(name: QueueName): Queue; close(): Promise<void> } {
+  const open = new Map<QueueName, Queue>()
+  let wasReady = false
+  connection.once('ready', () => (wasReady = true))
+  // A Queue asks Redis once who it is, and remembers for ever that it got no answer.
+  const forgetUnlessReady = (name: QueueName, queue: Queue): void => {
+    queue.waitUntilReady().catch(() => {
+      if (open.get(name) === queue) open.delete(name)
+      queue.close().catch(() => undefined) // gives up its listeners; the connection is everyone's
+    })
+  }
+  return {
+    get(name) {
+      if (!wasReady) throw new Error('Redis has not been reached yet')
+      const known = open.get(name)
+      if (known !== undefined) return known
+      const queue = new Queue(name, {
+        connection,
+        prefix: queuePrefix(prefix, name),
+        defaultJobOptions: jobOptions(name),
+        skipWaitingForReady: true,
+        ...telemetry(),
+      })
+      queue.on('error', () => {}) // the connection's own listener has said it
+      open.set(name, queue)
+      forgetUnlessReady(name, queue)
+      return queue
+    },
+    async close() {
+      await Promise.allSettled([...open.values()].map((queue) => queue.close()))
     },
   }
 }

@@ -6,7 +6,6 @@ import { rawOf } from './records.ts'
 
 /** A record that was made in a traced request, whose trace goes on at the record's entry and at its seal. */
 const traceFields = {
-  /** The record's id. */
   _id: text,
   place: textOf<Place>(),
   at: date,

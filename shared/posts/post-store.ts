@@ -8,7 +8,7 @@ import { indexMarks, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import { only, schemaOf, some } from '../platform/fields.ts'
 import { postFields, type PostRecord } from './post.ts'
-import { rawOf } from '../platform/records.ts'
+import { rawOf, recordsOf } from '../platform/records.ts'
 
 const postSchema = schemaOf<PostRecord>('posts', {
   ...postFields,
@@ -17,7 +17,6 @@ const postSchema = schemaOf<PostRecord>('posts', {
   ...tellsField,
   ...pendingField,
 })
-/** The feed, and the feed of a topic. */
 const FEED = { author_banned: 1, _id: -1 } as const
 const FEED_OF_TOPIC = { topic: 1, ...FEED } as const
 postSchema.index(FEED)
@@ -27,7 +26,6 @@ postSchema.index({ agent_id: 1, _id: -1 })
 indexMarks(postSchema)
 postSchema.index(...PENDING_INDEX)
 
-/** A post as the feed lists it. */
 export type PostListed = Pick<PostRecord, '_id' | 'agent_id'>
 
 /**
@@ -50,9 +48,7 @@ export function createPostStore(connection: Connection, patienceMs: number) {
       span: 'commit posts',
     }),
     /** Reads a post, hidden or not; undefined if there is none with this id. */
-    async find(postId: string): Promise<PostRecord | undefined> {
-      return (await posts.findOne({ _id: postId }).lean<PostRecord>()) ?? undefined
-    },
+    find: (postId: string): Promise<PostRecord | undefined> => recordsOf(posts).one({ _id: postId }),
     /** Reads the posts with these ids, in any order; ids of none are left out. */
     async findAll(postIds: readonly string[]): Promise<PostRecord[]> {
       return raw()

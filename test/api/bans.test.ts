@@ -236,18 +236,6 @@ describe('a ban', () => {
     expect(await listed(written)).toEqual(ALL)
   })
 
-  it('from before records said so takes effect with the first sweep', async () => {
-    const written = await write()
-    await service.ctx.agents.models.agents.collection.updateOne(
-      { _id: written.agent.id as never },
-      { $set: { banned_at: 1_000 } },
-    )
-    await sweep(service.ctx)
-    expect(await listed(written)).toEqual([])
-    await setBanned(service.ctx, written.agent.id, false)
-    expect(await listed(written)).toEqual(ALL)
-  })
-
   it.each(sampled([true, false]))(
     'lifted and set again and again, by several at once, ends as the last change says: banned %s',
     async (banned) => {

@@ -19,7 +19,8 @@ import {
   verifyLogConsistency,
   verifyLogInclusion,
 } from '../../shared/crypto/log-tree.ts'
-import { hashLeaves, leafHash } from '../../shared/crypto/merkle.ts'
+import { leafHash } from '../../shared/crypto/merkle.ts'
+import { hashLeaves } from '../support/merkle-tiles.ts'
 import {
   cosignNote,
   formatVkey,

@@ -16,13 +16,13 @@ import { logRoot } from '../../shared/crypto/log-tree.ts'
 import {
   buildTree,
   foldPath,
-  hashLeaves,
   inclusionPath,
   leafHash,
   merkleRoot,
   pathShape,
   type PathStep,
 } from '../../shared/crypto/merkle.ts'
+import { hashLeaves } from './merkle-tiles.ts'
 import type { LedgerEntry, Receipt } from '../../shared/crypto/receipt.ts'
 import { sealPayloadHash, type Seal, type SealFields } from '../../shared/crypto/seal-payload.ts'
 import {

@@ -7,7 +7,8 @@ import { commit } from '../../shared/crypto/commitment.ts'
 import { createKeyTree } from '../../shared/crypto/key-tree.ts'
 import { logRoot, listLogTiles } from '../../shared/crypto/log-tree.ts'
 import { parseNote, formatNote, verifyNote } from '../../shared/crypto/note.ts'
-import { hashLeaves, merkleRoot, buildTree, treeTiles } from '../../shared/crypto/merkle.ts'
+import { merkleRoot, buildTree } from '../../shared/crypto/merkle.ts'
+import { hashLeaves, treeTiles } from './merkle-tiles.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import {
   verifySealFollows,

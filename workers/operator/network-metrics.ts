@@ -114,7 +114,6 @@ const coins: NetworkCollector = {
     const reachable = gauge('coin_reachable', '1 if the last look at the chain succeeded', ['coin'])
     const lag = gauge('chain_lag_seconds', 'How long ago the chain was last looked at with success', ['coin'])
     const height = gauge('chain_height', 'Height at the last look', ['coin'])
-    const age = gauge('chain_age_seconds', 'How long ago the chain was last found to have grown', ['coin'])
     const problem = gauge('coin_problem', '1 while this keeps the coin from being ready', ['coin', 'about'])
     const halted = gauge('coin_halted', '1 while the wallet waits for the operator to reconcile it', ['coin'])
     const short = gauge(
@@ -142,8 +141,6 @@ const coins: NetworkCollector = {
         if (state.checked_at !== undefined)
           lag.set({ coin }, Math.max(0, ctx.database.now() / SECOND_MS - state.checked_at))
         if (state.height !== undefined) height.set({ coin }, state.height)
-        if (state.grown_at !== undefined)
-          age.set({ coin }, Math.max(0, ctx.database.now() / SECOND_MS - state.grown_at))
         for (const about of COIN_PROBLEMS)
           problem.set({ coin, about }, Number(state.problems?.[about] !== undefined))
         halted.set({ coin }, Number(state.halted !== undefined))
@@ -202,15 +199,10 @@ const market: NetworkCollector = {
   name: 'market',
   open(gauge) {
     const overdue = gauge('orders_overdue', 'Market orders whose deadline passed and was not acted on')
-    const lag = gauge(
-      'order_deadline_lag_seconds',
-      'How long ago the oldest of those deadlines was; 0 if there is none',
-    )
     const disputed = gauge('orders_disputed', "Market orders that wait for the operator's decision")
     return async (ctx) => {
       const backlog = await ctx.orders.readBacklog(unixSeconds(ctx.database.now()))
       overdue.set(backlog.overdue)
-      lag.set(backlog.oldestSeconds)
       disputed.set(backlog.disputed)
     }
   },
@@ -237,12 +229,9 @@ const members: NetworkCollector = {
       'member',
       'state',
     ])
-    const lag = gauge('mongodb_member_lag_seconds', 'How far a member is behind the primary', ['member'])
     return async (ctx) => {
-      for (const { name, state, isUp, lagSeconds } of await ctx.database.members()) {
+      for (const { name, state, isUp } of await ctx.database.members())
         up.set({ member: name, state }, Number(isUp))
-        if (lagSeconds !== undefined) lag.set({ member: name }, lagSeconds)
-      }
     }
   },
 }

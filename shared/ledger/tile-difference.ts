@@ -1,8 +1,5 @@
 import { HASH_BYTES, TILE_WIDTH, type Tile } from '../crypto/merkle.ts'
 
-/** Tiles compared at once. */
-const TILE_GROUP = 64
-
 /** Where a stored hash is not the computed one: its level of tiles, and its position in that level. */
 export interface Difference {
   level: number
@@ -10,29 +7,14 @@ export interface Difference {
 }
 
 /**
- * Creates a comparer that collects computed tiles and compares them with the stored ones, {@link TILE_GROUP}
- * at a time. `differing` gets the first difference of each tile. The last call of `add` has to say that it is
- * the last.
+ * Compares computed tiles with the stored ones, and returns the first difference of each tile that differs.
  *
- * @param find reads the stored tiles, in the given order
+ * @param stored in the order of the tiles; undefined for one that is missing
  */
-export function createTileComparer(find: (tiles: readonly Tile[]) => Promise<(Buffer | undefined)[]>) {
-  const differing: Difference[] = []
-  let waiting: Tile[] = []
-  return {
-    differing,
-    async add(tiles: readonly Tile[], isLast: boolean): Promise<void> {
-      waiting.push(...tiles)
-      if (waiting.length < TILE_GROUP && !isLast) return
-      const stored = await find(waiting)
-      for (const [place, tile] of waiting.entries()) {
-        const difference = findDifference(tile, stored[place])
-        if (difference !== undefined) differing.push(difference)
-      }
-      waiting = []
-    },
-  }
-}
+export const findDifferences = (
+  tiles: readonly Tile[],
+  stored: readonly (Buffer | undefined)[],
+): Difference[] => tiles.flatMap((tile, place) => findDifference(tile, stored[place]) ?? [])
 
 /**
  * Finds the first hash of a computed tile that differs from the stored tile; undefined if the tiles are
