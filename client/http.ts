@@ -1,3 +1,4 @@
+import { findProblem, type Schema } from './answer-check.ts'
 import { RefusalError, TransportError, isPassing, type RefusalBody } from './errors.ts'
 
 export interface HttpOptions {
@@ -27,14 +28,14 @@ export type Answer<View extends object> = { ok: true } & View
 /** The query of a URL; undefined values are left out, and a list is one parameter for each of its texts. */
 export type Query = Readonly<Record<string, string | number | readonly string[] | undefined>>
 
-/** The calls of one kind: with the token, or without it. */
+/** The calls of one kind: with the token, or without it. An answer must be as its schema says. */
 export interface Calls {
   /** A GET, which is tried again after a 503 that says when, at most twice and 10 s each. */
-  get<View extends object>(path: string, query?: Query): Promise<Answer<View>>
+  get<View extends object>(schema: Schema, path: string, query?: Query): Promise<Answer<View>>
   /** A GET that changes something, so that it is sent once. */
-  getOnce<View extends object>(path: string, query?: Query): Promise<Answer<View>>
+  getOnce<View extends object>(schema: Schema, path: string, query?: Query): Promise<Answer<View>>
   /** Sent once, whatever happens. */
-  post<View extends object>(path: string, body?: object): Promise<Answer<View>>
+  post<View extends object>(schema: Schema, path: string, body?: object): Promise<Answer<View>>
 }
 
 const API_BASE = '/api/v1'
@@ -108,21 +109,11 @@ export function createCalls(options: HttpOptions): { open: Calls; authed: Calls 
   const base = baseUrl + API_BASE
   const { signal } = options
 
-  const callOnce = <View extends object>(
-    method: 'GET' | 'POST',
-    url: string,
-    token: string | undefined,
-    body: object | undefined,
-  ): Promise<Answer<View>> => sendOnce<View>(options, { method, url, token, body })
-
   /** Sends a GET, and again after a 503 that says when: at most twice, and only if that is within 10 s. */
-  async function getRepeating<View extends object>(
-    url: string,
-    token: string | undefined,
-  ): Promise<Answer<View>> {
+  async function getRepeating<View extends object>(sent: Sent): Promise<Answer<View>> {
     for (let repeats = 0; ; repeats++) {
       try {
-        return await callOnce<View>('GET', url, token, undefined)
+        return await sendOnce<View>(options, sent)
       } catch (error) {
         const seconds = isPassing(error) && error.status === 503 ? error.retryAfterSeconds : undefined
         if (seconds === undefined || seconds > MAX_RETRY_AFTER_SECONDS || repeats === MAX_REPEATS) throw error
@@ -131,11 +122,20 @@ export function createCalls(options: HttpOptions): { open: Calls; authed: Calls 
     }
   }
 
-  const callsWith = (token: string | undefined): Calls => ({
-    get: (path, query) => getRepeating(base + path + formatQuery(query), token),
-    getOnce: (path, query) => callOnce('GET', base + path + formatQuery(query), token, undefined),
-    post: (path, body = {}) => callOnce('POST', base + path, token, body),
-  })
+  const callsWith = (token: string | undefined): Calls => {
+    const toGet = (schema: Schema, path: string, query?: Query): Sent => ({
+      method: 'GET',
+      url: base + path + formatQuery(query),
+      token,
+      schema,
+    })
+    return {
+      get: (...asked) => getRepeating(toGet(...asked)),
+      getOnce: (...asked) => sendOnce(options, toGet(...asked)),
+      post: (schema, path, body = {}) =>
+        sendOnce(options, { method: 'POST', url: base + path, token, body, schema }),
+    }
+  }
   return { open: callsWith(undefined), authed: callsWith(options.token) }
 }
 
@@ -146,6 +146,8 @@ export interface Sent {
   url: string
   token?: string | undefined
   body?: object | undefined
+  /** Of its answer; any object if absent. */
+  schema?: Schema | undefined
 }
 
 /**
@@ -155,8 +157,9 @@ export interface Sent {
  */
 export async function sendOnce<View extends object>(
   options: Pick<HttpOptions, 'fetch' | 'timeoutMs' | 'signal'>,
-  { method, url, token, body }: Sent,
+  sent: Sent,
 ): Promise<Answer<View>> {
+  const { method, url, token, body } = sent
   const { fetch: send = globalThis.fetch, timeoutMs = TIMEOUT_MS, signal } = options
   signal?.throwIfAborted()
   const timeout = AbortSignal.timeout(timeoutMs)
@@ -185,7 +188,7 @@ export async function sendOnce<View extends object>(
       timeoutMs,
     })
   }
-  return readAnswer<View>(response, text, method, url)
+  return readAnswer<View>(response, text, sent)
 }
 
 /** Waits. Rejects with the signal's own reason when it is aborted. */
@@ -219,14 +222,17 @@ function formatQuery(query: Query = {}): string {
 function readAnswer<View extends object>(
   response: Response,
   text: string,
-  method: string,
-  url: string,
+  { method, url, schema = {} }: Sent,
 ): Answer<View> {
   const { status } = response
   const retryAfterSeconds = readRetryAfter(response.headers.get('Retry-After'))
   const value = parseJson(text)
   if (isRefusal(value) && status >= 400) throw new RefusalError(status, value, retryAfterSeconds)
-  if (response.ok && isObject(value) && value['ok'] === true) return value as Answer<View>
+  if (response.ok && isObject(value) && value['ok'] === true) {
+    const problem = findProblem(schema, value)
+    if (problem === undefined) return value as Answer<View>
+    throw toBadAnswer(response, method, url, `was not answered as this service does: ${problem}`)
+  }
   const location = response.headers.get('Location')
   const what =
     status >= 300 && status < 400

@@ -1,4 +1,4 @@
-import type { Answer, Client, FreeCredit, Submission, WorkOrder } from './client.ts'
+import type { Answer, Client, FreeCredit, SubmitWorkAnswer, WorkOrder } from './client.ts'
 import { RefusalError, isPassing } from './errors.ts'
 import { pause } from './http.ts'
 import { mineShares, type MiningProgress } from './miner/miner.ts'
@@ -9,12 +9,12 @@ import { readMiningState, writeMiningState, type MiningState } from './mining-st
 export type MineDaysProgress =
   | { step: 'started'; order: WorkOrder; resumed: boolean; unsent: number }
   | { step: 'mining'; order: WorkOrder; unsent: number; mining: MiningProgress }
-  | { step: 'submitted'; order: WorkOrder; unsent: number; answer: Answer<Submission> }
+  | { step: 'submitted'; order: WorkOrder; unsent: number; answer: Answer<SubmitWorkAnswer> }
   | { step: 'waiting'; order: WorkOrder; unsent: number; reason: string; seconds: number }
 
 /** `free`: the days were credited at once, nothing was mined. `mined`: the order is `credited`. */
 export type MinedDays =
-  { kind: 'free'; answer: Answer<FreeCredit> } | { kind: 'mined'; answer: Answer<Submission> }
+  { kind: 'free'; answer: Answer<FreeCredit> } | { kind: 'mined'; answer: Answer<SubmitWorkAnswer> }
 
 export interface MineDaysOptions {
   client: Client
@@ -75,11 +75,11 @@ export async function mineDays(options: MineDaysOptions): Promise<MinedDays> {
       ...(options.days === undefined ? {} : { days: options.days }),
     })
     if ('free' in answer) return { kind: 'free', answer }
-    if (answer.currency !== 'pow')
+    if (!('order' in answer))
       throw new Error(
         `The service was asked for a work order and answered with an invoice in ${answer.currency}.`,
       )
-    state = { order: answer, unsent: [], positions: [] }
+    state = { order: answer.order, unsent: [], positions: [] }
   }
   assertPossible({ ...workAskedBy(state.order), threads: options.threads })
   const save = createSaver(stateFile, state)
@@ -158,7 +158,7 @@ type Work = MineDaysOptions & { batchSize: number; state: MiningState; save: Sav
  *
  * @returns the answer that says that the order is credited
  */
-async function mineAndHandIn(work: Work): Promise<Answer<Submission>> {
+async function mineAndHandIn(work: Work): Promise<Answer<SubmitWorkAnswer>> {
   const { client, save, signal } = work
   const ended = new AbortController()
   const shareFound = createNotifier()
@@ -221,7 +221,7 @@ async function mineMissingShares(work: Work & { signal: AbortSignal }, shareFoun
 async function handIn(
   work: Work & { signal: AbortSignal },
   shareFound: Notifier,
-): Promise<Answer<Submission>> {
+): Promise<Answer<SubmitWorkAnswer>> {
   const { client, state, save, batchSize, onProgress, signal, backoffMs = BACKOFF_MS } = work
   let delayMs = backoffMs.first
   for (;;) {
@@ -285,7 +285,7 @@ function countDue(order: WorkOrder, batchSize: number): number {
  *
  * @throws Error if it finds no work in one: it would find none in the next ones either
  */
-function assertCounted({ rejected }: Submission): void {
+function assertCounted({ rejected }: SubmitWorkAnswer): void {
   const bad = rejected.find(({ reason }) => !HARMLESS_REASONS.has(reason))
   if (bad !== undefined)
     throw new Error(
@@ -306,7 +306,7 @@ async function confirmCredited(
   state: MiningState,
   sent: number,
   refusal: RefusalError,
-): Promise<Answer<Submission>> {
+): Promise<Answer<SubmitWorkAnswer>> {
   const { order } = state
   if (Date.now() / 1000 >= order.expires_at || order.shares_accepted + sent < order.shares_required)
     throw refusal

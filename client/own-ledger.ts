@@ -1,4 +1,4 @@
-import type { Client, Receipt } from './client.ts'
+import type { Client, GetReceiptAnswer } from './client.ts'
 import { RefusalError } from './errors.ts'
 import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { addOwnCosignatures, checkAnyReceipt, fetchReceipt, knownKeys } from './verify-receipt.ts'
@@ -23,7 +23,7 @@ export interface KeyJudgement {
   doubt?: string
 }
 
-type Entries = Receipt['entries']
+type Entries = GetReceiptAnswer['entries']
 const MAX_PAGES = 100
 
 /**

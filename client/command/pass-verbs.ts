@@ -4,10 +4,10 @@ import {
   RefusalError,
   TransportError,
   type Answer,
-  type CheckedInvoice,
+  type CheckInvoiceAnswer,
   type FreeCredit,
   type MadeInvoice,
-  type Invoicing,
+  type CreateInvoiceBody,
   type WorkOrder,
 } from '../client.ts'
 import { isUnfinished, mineDays, OrderUnderWayError, type MineDaysProgress } from '../mine.ts'
@@ -61,12 +61,14 @@ export const passVerbs: readonly Verb[] = [
       const { client, identity } = await session.authenticate()
       // Any text is sent: the service says which currencies it knows.
       const answer = await client.invoice({
-        currency: currency as Invoicing['currency'],
+        currency: currency as CreateInvoiceBody['currency'],
         ...(days === undefined ? {} : { days }),
       })
       if ('free' in answer) return { answer, text: describeFreeCredit(answer) }
-      if (answer.currency === 'pow')
-        return { answer, text: describeWorkOrder(answer, keepWorkOrder(session, identity.agent_id, answer)) }
+      if ('order' in answer) {
+        const kept = keepWorkOrder(session, identity.agent_id, answer.order)
+        return { answer, text: describeWorkOrder(answer.order, kept) }
+      }
       return { answer, text: describeInvoice(answer) }
     },
   }),
@@ -199,7 +201,7 @@ function describeWorkOrder(order: WorkOrder, isKept: boolean): string {
 const CHECK_PAUSE_MS = 3_000
 
 /** Whether an invoice is still to be paid, or being paid. */
-function isOpen({ status }: CheckedInvoice): boolean {
+function isOpen({ status }: CheckInvoiceAnswer): boolean {
   return status !== 'settled' && status !== 'expired'
 }
 
@@ -225,13 +227,13 @@ function describeStanding({
   confirmations,
   required_confirmations: required,
   chain,
-}: CheckedInvoice): string {
+}: CheckInvoiceAnswer): string {
   const confirming = status === 'confirming' ? `, ${confirmations} of ${required} confirmations` : ''
   return `${status}, ${toOneLine(paid)} of ${toOneLine(amount)} ${currency} confirmed${confirming}${chain === 'reachable' ? '' : '; the service cannot see the chain now'}`
 }
 
 /** All that is known of an invoice, a line each, with its payments. */
-function describeChecked(checked: Answer<CheckedInvoice>): string {
+function describeChecked(checked: Answer<CheckInvoiceAnswer>): string {
   const { currency, payments } = checked
   return formatFields({
     invoice: checked.invoice_id,

@@ -3,8 +3,9 @@ import {
   RefusalError,
   TransportError,
   type Announcement,
-  type LedgerEntry,
-  type Receipt,
+  type Entry,
+  type GetReceiptAnswer as Receipt,
+  type ListEntriesQuery,
   type Seal,
 } from '../client.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
@@ -157,7 +158,13 @@ export const serviceVerbs: readonly Verb[] = [
     },
     help: 'The entries of the ledger, oldest first; "seals" verifies them',
     async run({ options: { from, kind, agent, limit }, session }) {
-      const answer = await session.client.ledger({ from_id: from, kind, agent, limit })
+      const answer = await session.client.ledger({
+        from_id: from,
+        // Any text is sent: the service says which kinds it knows.
+        kind: kind as ListEntriesQuery['kind'],
+        agent,
+        limit,
+      })
       const next = answer.next_id ?? (answer.entries.at(-1)?.id ?? 0) + 1
       const lines = answer.entries.map((entry) => `${formatEntry(entry)}  ${JSON.stringify(entry.data)}`)
       return {
@@ -320,6 +327,6 @@ function formatReceiptEntry(item: Receipt['entries'][number]): string {
   return `  ${formatEntry(item.entry)}, ${state}\n    ${JSON.stringify(item.entry.data)}`
 }
 
-function formatEntry({ id, at, kind }: LedgerEntry): string {
+function formatEntry({ id, at, kind }: Entry): string {
   return `entry ${id}, ${toOneLine(kind)}, ${formatTime(at)}`
 }

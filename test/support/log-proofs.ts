@@ -1,5 +1,5 @@
+import type { GetKeysAnswer } from '../../client/client.ts'
 import { hash } from 'node:crypto'
-import type { KeyAnswer } from '../../client/client.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { createKeyTree } from '../../shared/crypto/key-tree.ts'
 import { formatCheckpoint, formatLogProof, formatNote, signNote } from '../../shared/crypto/note.ts'
@@ -83,16 +83,17 @@ export function receiptInLog(
 }
 
 /** What GET /keys/<agent_id> answers by the newest closing entry. */
-export function keyAnswerOf(of: LedgerChain, agentId: string, checkpoint = noteOf(of)): KeyAnswer {
+export function keyAnswerOf(of: LedgerChain, agentId: string, checkpoint = noteOf(of)): GetKeysAnswer {
   const { from_id: from, to_id: to } = of.seals.at(-1) as { from_id: number; to_id: number }
   const tree = of.entries.slice(0, from - 1).reduce(applyKey, createKeyTree())
+  const { found, path } = tree.prove(agentId)
   const [item] = receiptInLog(of, `seal_${of.seals.length}`, [to], checkpoint).entries
   return {
     agent_id: agentId,
     keys: tree.get(agentId) ?? null,
     form: 1,
     up_to: from - 1,
-    proof: tree.prove(agentId),
+    proof: { found, path: [...path] },
     entry: of.entries[to - 1] as LedgerEntry,
     tlog_proof: item?.tlog_proof ?? '',
   }
