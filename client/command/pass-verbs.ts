@@ -170,7 +170,7 @@ function keepWorkOrder(session: Session, agentId: string, order: WorkOrder): boo
   const file = workFilePath(session, agentId)
   const kept = readMiningState(file)
   if (kept !== undefined && isUnfinished(kept.order, Date.now() / 1000)) return false
-  writeMiningState(file, { order, unsent: [], positions: [] })
+  writeMiningState(file, { order, unsent: [] })
   return true
 }
 

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { agentCardView } from '../../shared/about/agent-card.ts'
 
 /** What a schema of the service's accepts, with every field there and every list of one element. */
 export function sampleOf(view: z.ZodType): unknown {
@@ -51,6 +52,13 @@ function sample(schema: Schema, root: Schema | undefined, name = ''): unknown {
   if (schema.type === 'boolean') return true
   if (schema.type === 'integer' || schema.type === 'number') return Math.max(1, schema.minimum ?? 1)
   return TEXTS.find(([form]) => form.test(name))?.[1] ?? sampleText(schema)
+}
+
+/** The card of an agent, as a service answers with it. @param dmKey null: it shows none */
+export function cardOf(agentId: string, dmKey: string | null): object {
+  const card = sampleOf(agentCardView) as { profile: { author_key?: string; did?: string } }
+  const { author_key: _key, did: _did, ...profile } = card.profile
+  return { ok: true, ...card, agent_id: agentId, handle: null, profile: { ...profile, dm_key: dmKey } }
 }
 
 const WRONG: readonly unknown[] = [undefined, null, 'x\u001b[2J\u202e\n', 1e300, [null], {}]

@@ -403,7 +403,7 @@ describe('work', () => {
 
   it('that this machine does not do before it ends is refused once its speed is known, and not before', () => {
     const endsAt = Math.floor(Date.now() / 1000) + 600
-    const progress = { hashesPerSecond: 1e6, sharesFound: 0, secondsLeft: 10_000, positions: [] }
+    const progress = { hashesPerSecond: 1e6, sharesFound: 0, secondsLeft: 10_000 }
     expect(() => assertInTime(endsAt, { ...progress, hashes: 4e6 })).not.toThrow()
     expect(() => assertInTime(endsAt, { ...progress, hashes: 6e6 })).toThrow(WorkTooHardError)
     expect(() => assertInTime(endsAt, { ...progress, hashes: 6e6, secondsLeft: 500 })).not.toThrow()
