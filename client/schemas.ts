@@ -1851,7 +1851,7 @@ export const SCHEMAS = {
     properties: {
       agent_id: { type: 'string' },
       keys: { anyOf: [{ $ref: '#/$defs/AgentKeys' }, { type: 'null' }] },
-      form: { anyOf: [{ type: 'number' }, { type: 'number' }] },
+      form: { type: 'number' },
       up_to: { type: 'integer', minimum: 0 },
       proof: {
         type: 'object',

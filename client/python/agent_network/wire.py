@@ -1142,7 +1142,7 @@ class GetKeysAnswerProof(TypedDict):
 class GetKeysAnswer(TypedDict):
     agent_id: str
     keys: Union[AgentKeys, None]
-    form: Union[Literal[1], Literal[2]]
+    form: Literal[1, 2]
     up_to: int
     proof: GetKeysAnswerProof
     entry: Entry
