@@ -5,14 +5,15 @@
 import { SCHEMAS } from './schemas.ts'
 
 /**
- * The part of JSON Schema that describes an answer. Names in `$ref` are those of SCHEMAS. `x-forms`: an object has
- * one of several forms, each of which requires fields of its own and fixes some booleans.
+ * The part of JSON Schema that describes an answer, but that it names the fields that may be absent, which are fewer
+ * than those that are required, and that integers are from 0. Names in `$ref` are those of SCHEMAS. `x-forms`: an
+ * object has one of several forms, each of which requires fields of its own and fixes some booleans.
  */
 export interface Schema {
   readonly $ref?: string
   readonly type?: string | readonly string[]
   readonly properties?: Readonly<Record<string, Schema>>
-  readonly required?: readonly string[]
+  readonly optional?: readonly string[]
   readonly 'x-forms'?: readonly {
     readonly required: readonly string[]
     readonly const?: Readonly<Record<string, boolean>>
@@ -34,7 +35,7 @@ const TYPES: Readonly<Record<string, readonly [what: string, isIt: (value: unkno
   null: ['null', (value) => value === null],
   string: ['text', (value) => typeof value === 'string'],
   number: ['a number', (value) => typeof value === 'number'],
-  integer: ['a whole number', Number.isSafeInteger],
+  integer: ['a whole number', (value) => Number.isSafeInteger(value) && Number(value) >= 0],
   boolean: ['true or false', (value) => typeof value === 'boolean'],
   array: ['a list', Array.isArray],
   object: ['an object', isObject],
@@ -72,14 +73,14 @@ export function findProblem(schema: Schema, value: unknown, path = ''): string |
 
 /** What is wrong with a part of a list or an object. */
 function findProblemWithin(schema: Schema, value: unknown, path: string): string | undefined {
-  const { properties = {}, required = [], additionalProperties: others, items, 'x-forms': forms } = schema
+  const { properties = {}, optional = [], additionalProperties: others, items, 'x-forms': forms } = schema
   if (Array.isArray(value)) return firstProblem(value.entries(), (index) => [items, `${path}[${index}]`])
   if (!isObject(value)) return undefined
   const placeOf = (name: string): string => (path === '' ? name : `${path}.${name}`)
   const has = (name: string): boolean => value[name] !== undefined
   const isOf = (form: NonNullable<typeof forms>[number]): boolean =>
     form.required.every(has) && Object.entries(form.const ?? {}).every(([name, one]) => value[name] === one)
-  const missing = required.find((name) => !has(name))
+  const missing = Object.keys(properties).find((name) => !has(name) && !optional.includes(name))
   if (missing !== undefined) return `${placeOf(missing)}: expected ${describe(properties[missing])}`
   if (forms !== undefined && !forms.some(isOf))
     return `${path === '' ? 'it' : path}: expected ${forms.map((form) => form.required.join(', ')).join('; or ')}`

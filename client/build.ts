@@ -23,19 +23,20 @@ async function bundle(input: Record<string, string>, options: InputOptions = {})
 }
 
 /**
- * Whatever platform.ts exports is imported from `#platform`, for which package.json names a file per
- * platform.
+ * Whatever platform.ts and miner/threads.ts export is imported from `#platform` and `#threads`, for which
+ * package.json names a file per platform.
  */
 const ON_ANY_PLATFORM: InputOptions = {
-  external: [/^@noble\//, 'commander', /^node:(?!crypto$)/, '#platform'],
+  external: [/^@noble\//, 'commander', /^node:(?!crypto$)/, '#platform', '#threads'],
   transform: { inject: { Buffer: ['#platform', 'Buffer'] } },
   plugins: [
     {
       name: 'platform',
-      resolveId: (id) =>
-        /^node:crypto$|\/(private-file|threads|native-search)\.ts$/.test(id)
-          ? { id: '#platform', external: true }
-          : undefined,
+      resolveId(id) {
+        if (/^node:crypto$|\/(private-file|cores)\.ts$/.test(id)) return { id: '#platform', external: true }
+        if (/\/(threads|native-search)\.ts$/.test(id)) return { id: '#threads', external: true }
+        return undefined
+      },
     },
   ],
 }
@@ -46,12 +47,16 @@ await bundle(
     index: at('index.ts'),
     browser: at('browser.ts'),
     main: at('command/main.ts'),
+    mine: at('mine.ts'),
     'miner-thread': at('miner/miner-thread.ts'),
   },
   ON_ANY_PLATFORM,
 )
-await bundle({ platform: at('platform.ts') }, { external: [/^node:/] })
-await bundle({ 'platform-browser': at('browser/platform.ts') }, { external: [/^@noble\//] })
+await bundle({ platform: at('platform.ts'), threads: at('miner/threads.ts') }, { external: [/^node:/] })
+await bundle(
+  { 'platform-browser': at('browser/platform.ts'), 'threads-browser': at('browser/threads.ts') },
+  { external: [/^@noble\//] },
+)
 const { status } = spawnSync('tsc', ['--project', at('tsconfig.json'), '--checkers', '1'], {
   stdio: 'inherit',
   env: { ...process.env, PATH: `${at('../node_modules/.bin')}${path.delimiter}${process.env['PATH'] ?? ''}` },
@@ -59,9 +64,9 @@ const { status } = spawnSync('tsc', ['--project', at('tsconfig.json'), '--checke
 copyFileSync(at('../LICENSE-MIT'), path.join(DIST, 'LICENSE-MIT'))
 const nativeSearch = readFileSync(at('miner/native-search.c'), 'utf8')
 writeFileSync(path.join(DIST, 'native-search.c'), nativeSearch.replace(/\/\*[^]*?\*\/ */g, ''))
-removeUnreached(['index', 'browser'].map((name) => path.join(DIST, `types/client/${name}.d.ts`)))
+removeUnreached(['index', 'browser', 'mine'].map((name) => path.join(DIST, `types/client/${name}.d.ts`)))
 dropComments([
-  'types/client/{author-signatures,http,mine,own-ledger,puzzle-solver,register,sealed-box,token-file,wire,work-bound}.d.*ts',
+  'types/client/{answer-check,author-signatures,http,messages,mine,own-ledger,puzzle-solver,register,routes,sealed-box,token-file,verify-receipt,wire,work-bound}.d.*ts',
   'types/{client/miner,client/verify,shared/**}/*.d.ts',
 ])
 process.exitCode = status ?? 1

@@ -3,7 +3,9 @@ import { RefusalError, isPassing } from './errors.ts'
 import { pause } from './http.ts'
 import { mineShares, type MiningProgress } from './miner/miner.ts'
 import { assertInTime, assertPossible } from './work-bound.ts'
-import { readMiningState, writeMiningState, type MiningState } from './mining-state.ts'
+import { isUnfinished, readMiningState, writeMiningState, type MiningState } from './mining-state.ts'
+
+export { prepareNativeSearch, type NativeSearch } from './miner/native-search.ts'
 
 /** What mining reports: each step with the order, and how many shares are found and not handed in. */
 export type MineDaysProgress =
@@ -124,11 +126,6 @@ const workAskedBy = ({ difficulty_bits, shares_required, shares_accepted, expire
   count: shares_required - shares_accepted,
   endsAt: expires_at,
 })
-
-/** Whether an order, as last heard, can still be worked on. */
-export function isUnfinished(order: WorkOrder, nowSeconds: number): boolean {
-  return order.credited_days < order.days && order.expires_at > nowSeconds
-}
 
 const formatDays = (days: number): string => (days === 1 ? '1 day' : `${days} days`)
 

@@ -65,3 +65,8 @@ function isWorkOrder(value: unknown): value is WorkOrder {
 function isListOf(value: unknown, form: RegExp): value is string[] {
   return Array.isArray(value) && value.every((element) => typeof element === 'string' && form.test(element))
 }
+
+/** Whether an order, as last heard, can still be worked on. */
+export function isUnfinished(order: WorkOrder, nowSeconds: number): boolean {
+  return order.credited_days < order.days && order.expires_at > nowSeconds
+}

@@ -1,6 +1,6 @@
 import type { Answer, GetChallengeAnswer, Client, RegisterAgentAnswer } from './client.ts'
 import { RefusalError } from './errors.ts'
-import { solveWork, type MiningProgress } from './miner/miner.ts'
+import type { MiningProgress } from './miner/tally.ts'
 import { solvePuzzle } from './puzzle-solver.ts'
 import { assertInTime, assertPossible } from './work-bound.ts'
 
@@ -55,6 +55,8 @@ export async function registerAgent(options: {
     const { prefix, difficulty_bits: difficultyBits } = challenge.pow
     const { expires_at: endsAt } = challenge
     assertPossible({ difficultyBits, count: 1, endsAt, threads })
+    // Whoever only reads and writes loads no miner.
+    const { solveWork } = await import('./miner/miner.ts')
     const pow = await solveWork({
       prefix,
       difficultyBits,

@@ -10,9 +10,8 @@ import {
   type CreateInvoiceBody,
   type WorkOrder,
 } from '../client.ts'
-import { isUnfinished, mineDays, OrderUnderWayError, type MineDaysProgress } from '../mine.ts'
-import { prepareNativeSearch } from '../miner/native-search.ts'
-import { readMiningState, writeMiningState } from '../mining-state.ts'
+import type { MineDaysProgress } from '../mine.ts'
+import { isUnfinished, readMiningState, writeMiningState } from '../mining-state.ts'
 import { CommandError } from './command-error.ts'
 import {
   formatCoins,
@@ -119,6 +118,7 @@ export const passVerbs: readonly Verb[] = [
     help: 'Buy pass days by proof of work; stop it at any time, it goes on where it was',
     async run({ options: { days, threads, new: beginAnew, 'no-native': withoutNative }, session }) {
       const { client, identity } = await session.authenticate()
+      const { mineDays, OrderUnderWayError } = await import('../mine.ts')
       const { signal, progress } = session
       const stateFile = workFilePath(session, identity.agent_id)
       if (beginAnew) leaveWork(stateFile)
@@ -268,6 +268,7 @@ function describeChecked(checked: Answer<CheckInvoiceAnswer>): string {
 
 /** The program of the native search; undefined if this machine has none, which is said. */
 async function findNativeSearch({ progress }: Session): Promise<string | undefined> {
+  const { prepareNativeSearch } = await import('../mine.ts')
   const search = await prepareNativeSearch()
   if ('program' in search) return search.program
   progress.say(`mine: by WebAssembly, which is slower than native code: ${search.missing}.`)

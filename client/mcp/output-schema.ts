@@ -11,7 +11,7 @@ export function outputSchema(
 ): { type: 'object' } {
   const $defs: Record<string, Schema> = {}
   const keep = (schema: Schema): Schema => {
-    const { $ref, properties, required, 'x-forms': _forms, items, additionalProperties: others } = schema
+    const { $ref, properties, optional = [], 'x-forms': _forms, items, additionalProperties: others } = schema
     if ($ref !== undefined) {
       const name = $ref.slice('#/$defs/'.length)
       if (!Object.hasOwn($defs, name)) {
@@ -29,7 +29,9 @@ export function outputSchema(
       ...(items === undefined ? {} : { items: keep(items) }),
       ...(others === undefined ? {} : { additionalProperties: keep(others) }),
       ...(properties === undefined ? {} : { properties: keepFields(properties, isKept, keep) }),
-      ...(required === undefined ? {} : { required: required.filter(isKept) }),
+      ...(properties === undefined
+        ? {}
+        : { required: Object.keys(properties).filter((name) => isKept(name) && !optional.includes(name)) }),
     }
   }
   const forms = answers.map((name) => keep(SCHEMAS[name]))

@@ -6,7 +6,8 @@ import { createSearch } from './block-search.ts'
 import { advancePosition, drawPosition } from './position.ts'
 import { BLOCK_NONCES } from './sha256-simd.ts'
 import { startTally, type MiningProgress, type Tally } from './tally.ts'
-import { countCores, createProgramRunner, runThread, yieldToEvents, type RunThread } from './threads.ts'
+import { countCores } from '../cores.ts'
+import { createProgramRunner, runThread, yieldToEvents, type RunThread } from './threads.ts'
 
 export type { MiningProgress } from './tally.ts'
 

@@ -268,7 +268,7 @@ function checked(schema: Schema, name: string): object {
   if (types.includes('integer'))
     return {
       type,
-      minimum: schema.minimum ?? 0,
+      ...((schema.minimum ?? 0) === 0 ? {} : { minimum: schema.minimum }),
       ...(/(^|_)(at|by)$/.test(name) ? { maximum: LAST_SECOND } : {}),
       ...(schema.maximum === undefined ? {} : { maximum: schema.maximum }),
     }
@@ -281,17 +281,14 @@ function checked(schema: Schema, name: string): object {
   }
   if (type === 'array') return { type, items: checked(items ?? {}, name) }
   if (type !== 'object') return type === undefined ? {} : { type }
-  const { properties, required, additionalProperties: others, 'x-forms': forms } = schema
+  const { properties = {}, required = [], additionalProperties: others, 'x-forms': forms } = schema
+  const optional = Object.keys(properties).filter((field) => !required.includes(field))
   return {
     type,
-    ...(properties === undefined
-      ? {}
-      : {
-          properties: Object.fromEntries(
-            Object.entries(properties).map(([field, one]) => [field, checked(one, field)]),
-          ),
-        }),
-    ...(required === undefined || required.length === 0 ? {} : { required }),
+    properties: Object.fromEntries(
+      Object.entries(properties).map(([field, one]) => [field, checked(one, field)]),
+    ),
+    ...(optional.length === 0 ? {} : { optional }),
     ...(forms === undefined ? {} : { 'x-forms': forms }),
     ...(typeof others === 'object' ? { additionalProperties: checked(others, '') } : {}),
   }
