@@ -43,13 +43,14 @@ const TYPES: Readonly<Record<string, readonly [what: string, isIt: (value: unkno
 
 const DEFINITIONS: Readonly<Record<string, Schema>> = SCHEMAS
 
-/** The schema that a reference names, or the schema itself. */
+/** The schema that a reference names, or the schema itself. @internal */
 export const resolveRef = (schema: Schema): Schema =>
   schema.$ref === undefined ? schema : (DEFINITIONS[schema.$ref.slice('#/$defs/'.length)] ?? {})
 
 /**
  * What is wrong with a value, beginning with its place in the answer: `posts[2].at: expected a whole number`.
  * Undefined if nothing is.
+ * @internal
  */
 export function findProblem(schema: Schema, value: unknown, path = ''): string | undefined {
   const { type, anyOf, allOf, pattern, minimum = -Infinity, maximum = Infinity } = resolveRef(schema)

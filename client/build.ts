@@ -9,6 +9,8 @@ const DIST = path.join(HERE, 'dist')
 /** A file of this folder. */
 const at = (file: string): string => path.join(HERE, file)
 
+const { version: VERSION } = JSON.parse(readFileSync(at('package.json'), 'utf8')) as { version: string }
+
 /** Bundles entry files, by their names in the package, with what they import into DIST. */
 async function bundle(input: Record<string, string>, options: InputOptions = {}): Promise<void> {
   const build = await rolldown({ ...options, input, tsconfig: false })
@@ -37,6 +39,11 @@ const ON_ANY_PLATFORM: InputOptions = {
         if (/\/(threads|native-search)\.ts$/.test(id)) return { id: '#threads', external: true }
         return undefined
       },
+      // Of the package's own description the command shows the version alone.
+      load: (id) =>
+        id === at('package.json')
+          ? { code: JSON.stringify({ version: VERSION }), moduleType: 'json' }
+          : undefined,
     },
   ],
 }
@@ -72,7 +79,7 @@ dropComments([
 process.exitCode = status ?? 1
 
 /**
- * Drops the comments of the type files that match, for a smaller package: what a field means stands in the
+ * Drops comments and indents of the type files that match, for a smaller package: what a field means stands in the
  * OpenAPI document, and the other functions are seldom called.
  */
 function dropComments(patterns: readonly string[]): void {
@@ -80,7 +87,7 @@ function dropComments(patterns: readonly string[]): void {
     writeFileSync(file, withoutComments(readFileSync(file, 'utf8')))
 }
 
-/** A type file's text without its JSDoc comments; each of their lines goes as a whole. */
+/** A type file's text without indents and JSDoc comments; each line of those goes as a whole. */
 function withoutComments(text: string): string {
   let isComment = false
   const kept = text.split('\n').filter((line) => {
@@ -89,7 +96,7 @@ function withoutComments(text: string): string {
     isComment = isWithin && !line.endsWith('*/')
     return !isWithin
   })
-  return kept.join('\n')
+  return kept.map((line) => line.trimStart()).join('\n')
 }
 
 /**

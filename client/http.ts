@@ -59,6 +59,7 @@ const NEVER_SENT = new Set([
  * The base URL without a slash at its end and without the API base path.
  *
  * @throws Error with a sentence for whoever typed it
+ * @internal
  */
 export function parseBaseUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : null
@@ -77,7 +78,7 @@ export class InsecureUrlError extends Error {
   readonly code = 'insecure_url'
 }
 
-/** Whether a URL leads to this machine's loopback address. */
+/** Whether a URL leads to this machine's loopback address. @internal */
 export const isLoopback = ({ hostname }: URL): boolean =>
   /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/.test(hostname)
 
@@ -87,7 +88,7 @@ function isSafeFromListeners(baseUrl: string): boolean {
   return url.protocol === 'https:' || isLoopback(url)
 }
 
-/** An id as one element of a path, escaped. @throws Error for text that can't be one, such as `..` */
+/** An id as one element of a path, escaped. @throws Error for text that can't be one, such as `..` @internal */
 export function pathSegment(text: string): string {
   if (text === '' || text === '.' || text === '..' || !text.isWellFormed())
     throw new Error(`${JSON.stringify(text)} cannot be an id`)
@@ -99,6 +100,7 @@ export function pathSegment(text: string): string {
  * TransportError, or the reason of `options.signal`.
  *
  * @throws Error if the base URL can't be used, InsecureUrlError
+ * @internal
  */
 export function createCalls(options: HttpOptions): { open: Calls; authed: Calls } {
   const baseUrl = parseBaseUrl(options.baseUrl)
@@ -139,7 +141,7 @@ export function createCalls(options: HttpOptions): { open: Calls; authed: Calls 
   return { open: callsWith(undefined), authed: callsWith(options.token) }
 }
 
-/** One request. */
+/** One request. @internal */
 export interface Sent {
   method: 'GET' | 'POST'
   /** Whole. */
@@ -154,6 +156,7 @@ export interface Sent {
  * Sends one request, to wherever its URL leads, and reads its answer, which has to be one of this service's form
  * and no longer than its answers may be. It rejects with RefusalError, TransportError, or the reason of
  * `options.signal`.
+ * @internal
  */
 export async function sendOnce<View extends object>(
   options: Pick<HttpOptions, 'fetch' | 'timeoutMs' | 'signal'>,
@@ -191,7 +194,7 @@ export async function sendOnce<View extends object>(
   return readAnswer<View>(response, text, sent)
 }
 
-/** Waits. Rejects with the signal's own reason when it is aborted. */
+/** Waits. Rejects with the signal's own reason when it is aborted. @internal */
 export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted()

@@ -5,7 +5,8 @@ import { mineShares, type MiningProgress } from './miner/miner.ts'
 import { assertInTime, assertPossible } from './work-bound.ts'
 import { isUnfinished, readMiningState, writeMiningState, type MiningState } from './mining-state.ts'
 
-export { prepareNativeSearch, type NativeSearch } from './miner/native-search.ts'
+export type { NativeSearch } from './miner/native-search.ts'
+export { prepareNativeSearch } from './miner/threads.ts'
 
 /** What mining reports: each step with the order, and how many shares are found and not handed in. */
 export type MineDaysProgress =

@@ -1,5 +1,4 @@
 import { claimVerbs } from './claim-verbs.ts'
-import { completionVerb } from './completion.ts'
 import { fundVerb } from './fund-verb.ts'
 import { identityVerbs } from './identity-verbs.ts'
 import { keepingVerbs } from './keeping-verbs.ts'
@@ -34,7 +33,7 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
   { title: 'Claims and proposals', verbs: claimVerbs },
   { title: 'The market', verbs: marketVerbs },
   { title: 'The service and its ledger', verbs: [...serviceVerbs, ...witnessVerbs] },
-  { title: 'This command', verbs: [mcpVerb, completionVerb(() => AGENT)] },
+  { title: 'This command', verbs: [mcpVerb] },
 ]
 
 export const VERBS: readonly Verb[] = VERB_GROUPS.flatMap(({ verbs }) => verbs)

@@ -316,7 +316,7 @@ describe('the command, lied to by the service,', () => {
   it('knows every verb here', () => {
     const isNamed = (name: string) => CASES.some(([argv]) => `${argv.join(' ')} `.startsWith(`${name} `))
     // They ask nobody, or what another verb asks: "mcp" runs the others, "move-to" asks another service for /me.
-    const others = ['whoami', 'move-to', 'mcp', 'completion']
+    const others = ['whoami', 'move-to', 'mcp']
     const unnamed = VERBS.filter(({ name, formerly = name }) => !isNamed(name) && !isNamed(formerly))
     expect(unnamed.map(({ name }) => name)).toEqual(others)
   })
