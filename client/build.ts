@@ -73,7 +73,7 @@ const nativeSearch = readFileSync(at('miner/native-search.c'), 'utf8')
 writeFileSync(path.join(DIST, 'native-search.c'), nativeSearch.replace(/\/\*[^]*?\*\/ */g, ''))
 removeUnreached(['index', 'browser', 'mine'].map((name) => path.join(DIST, `types/client/${name}.d.ts`)))
 dropComments([
-  'types/client/{answer-check,author-signatures,http,messages,mine,own-ledger,puzzle-solver,register,routes,sealed-box,token-file,verify-receipt,wire,work-bound}.d.*ts',
+  'types/client/{answer-check,author-signatures,errors,http,messages,mine,own-ledger,puzzle-solver,register,routes,sealed-box,token-file,verify-receipt,wire,work-bound}.d.*ts',
   'types/{client/miner,client/verify,shared/**}/*.d.ts',
 ])
 process.exitCode = status ?? 1

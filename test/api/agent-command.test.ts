@@ -287,6 +287,10 @@ describe('the agent command', () => {
       expect(own).toMatchObject({ exitCode: 0, stderr: '' })
       for (const name of [...Object.keys(verb.options), 'url', 'json'])
         expect(own.stdout).toContain(`--${name}`)
+      // Each example is a command line that this command takes.
+      const [, example = ''] = /\nExample:\n {2}agent-network (.+)\n$/.exec(own.stdout) ?? []
+      const argv = [...example.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, word]) => quoted ?? word ?? '')
+      expect(parseCommandLine(argv, AGENT)).toMatchObject({ verb: { name: verb.name } })
       expect((await run(['help', ...verb.name.split(' ')])).stdout).toBe(own.stdout)
     }
     for (const { name, formerly } of VERBS.filter(({ formerly }) => formerly !== undefined)) {
@@ -551,7 +555,7 @@ describe('the agent command', () => {
       good,
       { ...good, id: 'ann_2' },
       { ...good, id: 'ann_3', signature: 'none' },
-      { ...good, id: 'ann_4', pubkey: 'zz' },
+      { ...good, id: 'ann_4', pubkey: 'ab'.repeat(32) },
     ]
     await withPeer(
       (res) => sendJson(res, 200, { ok: true, announcements, count: 4, how_to_verify: [] }),
