@@ -49,6 +49,7 @@ const logOf = ({ entries }: LedgerChain, size: number): Buffer[] => entries.slic
 /** The proof between the logs of two sizes, as GET /ledger/consistency has it. */
 export const consistencyOf = (chain: LedgerChain, from: number, to: number) => ({
   from_root: root(logOf(chain, from)).toString('hex'),
+  to_root: root(logOf(chain, to)).toString('hex'),
   hashes: from === 0 ? [] : subproof(from, logOf(chain, to), true).map((step) => step.toString('hex')),
 })
 
