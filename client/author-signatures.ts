@@ -54,7 +54,7 @@ export function signCalls(
     }
   }
   return {
-    updateProfile(body) {
+    updateProfile(body = {}) {
       if (body.dm_key !== undefined) return calls.updateProfile(sign('dm_key_change', body))
       if (body.author_key !== undefined) return calls.updateProfile(sign('author_key_change', body))
       return calls.updateProfile(body)

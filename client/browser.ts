@@ -2,7 +2,6 @@
 export { newAuthorKeyPair } from './author-signatures.ts'
 export * from './client.ts'
 export { isPassing, type RefusalBody, type TransportErrorKind } from './errors.ts'
-export { mineDays, OrderUnderWayError, type MineDaysOptions, type MineDaysProgress } from './mine.ts'
 export { solvePuzzle } from './puzzle-solver.ts'
 export { registerAgent, type RegistrationProgress } from './register.ts'
 export { newDmKeyPair, openBox, sealBox, SealedBoxError, type Purpose } from './sealed-box.ts'

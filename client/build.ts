@@ -9,6 +9,8 @@ const DIST = path.join(HERE, 'dist')
 /** A file of this folder. */
 const at = (file: string): string => path.join(HERE, file)
 
+const { version: VERSION } = JSON.parse(readFileSync(at('package.json'), 'utf8')) as { version: string }
+
 /** Bundles entry files, by their names in the package, with what they import into DIST. */
 async function bundle(input: Record<string, string>, options: InputOptions = {}): Promise<void> {
   const build = await rolldown({ ...options, input, tsconfig: false })
@@ -23,18 +25,24 @@ async function bundle(input: Record<string, string>, options: InputOptions = {})
 }
 
 /**
- * Whatever platform.ts exports is imported from `#platform`, for which package.json names a file per
- * platform.
+ * Whatever platform.ts and miner/threads.ts export is imported from `#platform` and `#threads`, for which
+ * package.json names a file per platform.
  */
 const ON_ANY_PLATFORM: InputOptions = {
-  external: [/^@noble\//, 'commander', /^node:(?!crypto$)/, '#platform'],
+  external: [/^@noble\//, 'commander', /^node:(?!crypto$)/, '#platform', '#threads'],
   transform: { inject: { Buffer: ['#platform', 'Buffer'] } },
   plugins: [
     {
       name: 'platform',
-      resolveId: (id) =>
-        /^node:crypto$|\/(private-file|threads|native-search)\.ts$/.test(id)
-          ? { id: '#platform', external: true }
+      resolveId(id) {
+        if (/^node:crypto$|\/(private-file|cores)\.ts$/.test(id)) return { id: '#platform', external: true }
+        if (/\/(threads|native-search)\.ts$/.test(id)) return { id: '#threads', external: true }
+        return undefined
+      },
+      // Of the package's own description the command shows the version alone.
+      load: (id) =>
+        id === at('package.json')
+          ? { code: JSON.stringify({ version: VERSION }), moduleType: 'json' }
           : undefined,
     },
   ],
@@ -46,12 +54,16 @@ await bundle(
     index: at('index.ts'),
     browser: at('browser.ts'),
     main: at('command/main.ts'),
+    mine: at('mine.ts'),
     'miner-thread': at('miner/miner-thread.ts'),
   },
   ON_ANY_PLATFORM,
 )
-await bundle({ platform: at('platform.ts') }, { external: [/^node:/] })
-await bundle({ 'platform-browser': at('browser/platform.ts') }, { external: [/^@noble\//] })
+await bundle({ platform: at('platform.ts'), threads: at('miner/threads.ts') }, { external: [/^node:/] })
+await bundle(
+  { 'platform-browser': at('browser/platform.ts'), 'threads-browser': at('browser/threads.ts') },
+  { external: [/^@noble\//] },
+)
 const { status } = spawnSync('tsc', ['--project', at('tsconfig.json'), '--checkers', '1'], {
   stdio: 'inherit',
   env: { ...process.env, PATH: `${at('../node_modules/.bin')}${path.delimiter}${process.env['PATH'] ?? ''}` },
@@ -59,15 +71,15 @@ const { status } = spawnSync('tsc', ['--project', at('tsconfig.json'), '--checke
 copyFileSync(at('../LICENSE-MIT'), path.join(DIST, 'LICENSE-MIT'))
 const nativeSearch = readFileSync(at('miner/native-search.c'), 'utf8')
 writeFileSync(path.join(DIST, 'native-search.c'), nativeSearch.replace(/\/\*[^]*?\*\/ */g, ''))
-removeUnreached(['index', 'browser'].map((name) => path.join(DIST, `types/client/${name}.d.ts`)))
+removeUnreached(['index', 'browser', 'mine'].map((name) => path.join(DIST, `types/client/${name}.d.ts`)))
 dropComments([
-  'types/client/{author-signatures,http,mine,own-ledger,puzzle-solver,register,sealed-box,token-file,wire,work-bound}.d.*ts',
+  'types/client/{answer-check,author-signatures,errors,http,messages,mine,own-ledger,puzzle-solver,register,routes,sealed-box,token-file,verify-receipt,wire,work-bound}.d.*ts',
   'types/{client/miner,client/verify,shared/**}/*.d.ts',
 ])
 process.exitCode = status ?? 1
 
 /**
- * Drops the comments of the type files that match, for a smaller package: what a field means stands in the
+ * Drops comments and indents of the type files that match, for a smaller package: what a field means stands in the
  * OpenAPI document, and the other functions are seldom called.
  */
 function dropComments(patterns: readonly string[]): void {
@@ -75,7 +87,7 @@ function dropComments(patterns: readonly string[]): void {
     writeFileSync(file, withoutComments(readFileSync(file, 'utf8')))
 }
 
-/** A type file's text without its JSDoc comments; each of their lines goes as a whole. */
+/** A type file's text without indents and JSDoc comments; each line of those goes as a whole. */
 function withoutComments(text: string): string {
   let isComment = false
   const kept = text.split('\n').filter((line) => {
@@ -84,7 +96,7 @@ function withoutComments(text: string): string {
     isComment = isWithin && !line.endsWith('*/')
     return !isWithin
   })
-  return kept.join('\n')
+  return kept.map((line) => line.trimStart()).join('\n')
 }
 
 /**

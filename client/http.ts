@@ -1,3 +1,4 @@
+import { findProblem, type Schema } from './answer-check.ts'
 import { RefusalError, TransportError, isPassing, type RefusalBody } from './errors.ts'
 
 export interface HttpOptions {
@@ -27,14 +28,14 @@ export type Answer<View extends object> = { ok: true } & View
 /** The query of a URL; undefined values are left out, and a list is one parameter for each of its texts. */
 export type Query = Readonly<Record<string, string | number | readonly string[] | undefined>>
 
-/** The calls of one kind: with the token, or without it. */
+/** The calls of one kind: with the token, or without it. An answer must be as its schema says. */
 export interface Calls {
   /** A GET, which is tried again after a 503 that says when, at most twice and 10 s each. */
-  get<View extends object>(path: string, query?: Query): Promise<Answer<View>>
+  get<View extends object>(schema: Schema, path: string, query?: Query): Promise<Answer<View>>
   /** A GET that changes something, so that it is sent once. */
-  getOnce<View extends object>(path: string, query?: Query): Promise<Answer<View>>
+  getOnce<View extends object>(schema: Schema, path: string, query?: Query): Promise<Answer<View>>
   /** Sent once, whatever happens. */
-  post<View extends object>(path: string, body?: object): Promise<Answer<View>>
+  post<View extends object>(schema: Schema, path: string, body?: object): Promise<Answer<View>>
 }
 
 const API_BASE = '/api/v1'
@@ -58,6 +59,7 @@ const NEVER_SENT = new Set([
  * The base URL without a slash at its end and without the API base path.
  *
  * @throws Error with a sentence for whoever typed it
+ * @internal
  */
 export function parseBaseUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : null
@@ -76,7 +78,7 @@ export class InsecureUrlError extends Error {
   readonly code = 'insecure_url'
 }
 
-/** Whether a URL leads to this machine's loopback address. */
+/** Whether a URL leads to this machine's loopback address. @internal */
 export const isLoopback = ({ hostname }: URL): boolean =>
   /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/.test(hostname)
 
@@ -86,7 +88,7 @@ function isSafeFromListeners(baseUrl: string): boolean {
   return url.protocol === 'https:' || isLoopback(url)
 }
 
-/** An id as one element of a path, escaped. @throws Error for text that can't be one, such as `..` */
+/** An id as one element of a path, escaped. @throws Error for text that can't be one, such as `..` @internal */
 export function pathSegment(text: string): string {
   if (text === '' || text === '.' || text === '..' || !text.isWellFormed())
     throw new Error(`${JSON.stringify(text)} cannot be an id`)
@@ -98,6 +100,7 @@ export function pathSegment(text: string): string {
  * TransportError, or the reason of `options.signal`.
  *
  * @throws Error if the base URL can't be used, InsecureUrlError
+ * @internal
  */
 export function createCalls(options: HttpOptions): { open: Calls; authed: Calls } {
   const baseUrl = parseBaseUrl(options.baseUrl)
@@ -108,21 +111,11 @@ export function createCalls(options: HttpOptions): { open: Calls; authed: Calls 
   const base = baseUrl + API_BASE
   const { signal } = options
 
-  const callOnce = <View extends object>(
-    method: 'GET' | 'POST',
-    url: string,
-    token: string | undefined,
-    body: object | undefined,
-  ): Promise<Answer<View>> => sendOnce<View>(options, { method, url, token, body })
-
   /** Sends a GET, and again after a 503 that says when: at most twice, and only if that is within 10 s. */
-  async function getRepeating<View extends object>(
-    url: string,
-    token: string | undefined,
-  ): Promise<Answer<View>> {
+  async function getRepeating<View extends object>(sent: Sent): Promise<Answer<View>> {
     for (let repeats = 0; ; repeats++) {
       try {
-        return await callOnce<View>('GET', url, token, undefined)
+        return await sendOnce<View>(options, sent)
       } catch (error) {
         const seconds = isPassing(error) && error.status === 503 ? error.retryAfterSeconds : undefined
         if (seconds === undefined || seconds > MAX_RETRY_AFTER_SECONDS || repeats === MAX_REPEATS) throw error
@@ -131,32 +124,45 @@ export function createCalls(options: HttpOptions): { open: Calls; authed: Calls 
     }
   }
 
-  const callsWith = (token: string | undefined): Calls => ({
-    get: (path, query) => getRepeating(base + path + formatQuery(query), token),
-    getOnce: (path, query) => callOnce('GET', base + path + formatQuery(query), token, undefined),
-    post: (path, body = {}) => callOnce('POST', base + path, token, body),
-  })
+  const callsWith = (token: string | undefined): Calls => {
+    const toGet = (schema: Schema, path: string, query?: Query): Sent => ({
+      method: 'GET',
+      url: base + path + formatQuery(query),
+      token,
+      schema,
+    })
+    return {
+      get: (...asked) => getRepeating(toGet(...asked)),
+      getOnce: (...asked) => sendOnce(options, toGet(...asked)),
+      post: (schema, path, body = {}) =>
+        sendOnce(options, { method: 'POST', url: base + path, token, body, schema }),
+    }
+  }
   return { open: callsWith(undefined), authed: callsWith(options.token) }
 }
 
-/** One request. */
+/** One request. @internal */
 export interface Sent {
   method: 'GET' | 'POST'
   /** Whole. */
   url: string
   token?: string | undefined
   body?: object | undefined
+  /** Of its answer; any object if absent. */
+  schema?: Schema | undefined
 }
 
 /**
  * Sends one request, to wherever its URL leads, and reads its answer, which has to be one of this service's form
  * and no longer than its answers may be. It rejects with RefusalError, TransportError, or the reason of
  * `options.signal`.
+ * @internal
  */
 export async function sendOnce<View extends object>(
   options: Pick<HttpOptions, 'fetch' | 'timeoutMs' | 'signal'>,
-  { method, url, token, body }: Sent,
+  sent: Sent,
 ): Promise<Answer<View>> {
+  const { method, url, token, body } = sent
   const { fetch: send = globalThis.fetch, timeoutMs = TIMEOUT_MS, signal } = options
   signal?.throwIfAborted()
   const timeout = AbortSignal.timeout(timeoutMs)
@@ -185,10 +191,10 @@ export async function sendOnce<View extends object>(
       timeoutMs,
     })
   }
-  return readAnswer<View>(response, text, method, url)
+  return readAnswer<View>(response, text, sent)
 }
 
-/** Waits. Rejects with the signal's own reason when it is aborted. */
+/** Waits. Rejects with the signal's own reason when it is aborted. @internal */
 export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted()
@@ -219,14 +225,17 @@ function formatQuery(query: Query = {}): string {
 function readAnswer<View extends object>(
   response: Response,
   text: string,
-  method: string,
-  url: string,
+  { method, url, schema = {} }: Sent,
 ): Answer<View> {
   const { status } = response
   const retryAfterSeconds = readRetryAfter(response.headers.get('Retry-After'))
   const value = parseJson(text)
   if (isRefusal(value) && status >= 400) throw new RefusalError(status, value, retryAfterSeconds)
-  if (response.ok && isObject(value) && value['ok'] === true) return value as Answer<View>
+  if (response.ok && isObject(value) && value['ok'] === true) {
+    const problem = findProblem(schema, value)
+    if (problem === undefined) return value as Answer<View>
+    throw toBadAnswer(response, method, url, `was not answered as this service does: ${problem}`)
+  }
   const location = response.headers.get('Location')
   const what =
     status >= 300 && status < 400

@@ -17,7 +17,6 @@ export {
   type OpenedPage,
   type SealOptions,
 } from './messages.ts'
-export { prepareNativeSearch, type NativeSearch } from './miner/native-search.ts'
 export { findForeignChanges, type ForeignChange } from './own-ledger.ts'
 export { verifyLedger, verifyReceipt, type LogFork, type Verified } from './verify-receipt.ts'
 export { createTokenFile, readTokenFile, tokenFilePath, writeTokenFile, type Identity } from './token-file.ts'

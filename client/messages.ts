@@ -2,7 +2,14 @@ import { isUtf8 } from 'node:buffer'
 import { existsSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import { formatNote, parseNote } from '../shared/crypto/note.ts'
-import type { AgentCard, Answer, Client, Message, MessagePage, SentMessage } from './client.ts'
+import type {
+  GetAgentAnswer,
+  Answer,
+  Client,
+  Message,
+  ReadMessagesAnswer,
+  SendMessageAnswer,
+} from './client.ts'
 import { RefusalError, TransportError } from './errors.ts'
 import { judgeKey, type KeyJudgement } from './own-ledger.ts'
 import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
@@ -80,7 +87,7 @@ interface OpenedText {
  * The service's answer, each message opened; `key_changes` names the senders whose card shows another key
  * than the pin.
  */
-export type OpenedPage = Omit<Answer<MessagePage>, 'messages'> & {
+export type OpenedPage = Omit<Answer<ReadMessagesAnswer>, 'messages'> & {
   messages: OpenedMessage[]
   key_changes: KeyChange[]
 }
@@ -150,7 +157,7 @@ export interface SealOptions extends FirstContact {
  *   RefusalError and TransportError as the client does; after one with `mayHaveArrived` the message may have
  *   been sent Source: sealed-box.md.
  */
-export async function sendSealed(options: SealOptions): Promise<Answer<SentMessage>> {
+export async function sendSealed(options: SealOptions): Promise<Answer<SendMessageAnswer>> {
   const { client, to } = options
   const box = await sealFor(options)
   try {
@@ -387,7 +394,7 @@ async function lookUpSender(
         message: `The service names ${JSON.stringify(agentId)} as the sender, which is no agent's id.`,
       },
     }
-  let card: AgentCard
+  let card: GetAgentAnswer
   let judgement: KeyJudgement = {}
   try {
     card = await client.agent(agentId)

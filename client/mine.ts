@@ -1,20 +1,23 @@
-import type { Answer, Client, FreeCredit, Submission, WorkOrder } from './client.ts'
+import type { Answer, Client, FreeCredit, SubmitWorkAnswer, WorkOrder } from './client.ts'
 import { RefusalError, isPassing } from './errors.ts'
 import { pause } from './http.ts'
 import { mineShares, type MiningProgress } from './miner/miner.ts'
 import { assertInTime, assertPossible } from './work-bound.ts'
-import { readMiningState, writeMiningState, type MiningState } from './mining-state.ts'
+import { isUnfinished, readMiningState, writeMiningState, type MiningState } from './mining-state.ts'
+
+export type { NativeSearch } from './miner/native-search.ts'
+export { prepareNativeSearch } from './miner/threads.ts'
 
 /** What mining reports: each step with the order, and how many shares are found and not handed in. */
 export type MineDaysProgress =
   | { step: 'started'; order: WorkOrder; resumed: boolean; unsent: number }
   | { step: 'mining'; order: WorkOrder; unsent: number; mining: MiningProgress }
-  | { step: 'submitted'; order: WorkOrder; unsent: number; answer: Answer<Submission> }
+  | { step: 'submitted'; order: WorkOrder; unsent: number; answer: Answer<SubmitWorkAnswer> }
   | { step: 'waiting'; order: WorkOrder; unsent: number; reason: string; seconds: number }
 
 /** `free`: the days were credited at once, nothing was mined. `mined`: the order is `credited`. */
 export type MinedDays =
-  { kind: 'free'; answer: Answer<FreeCredit> } | { kind: 'mined'; answer: Answer<Submission> }
+  { kind: 'free'; answer: Answer<FreeCredit> } | { kind: 'mined'; answer: Answer<SubmitWorkAnswer> }
 
 export interface MineDaysOptions {
   client: Client
@@ -53,7 +56,7 @@ const HARMLESS_REASONS = new Set(['duplicate', 'order_full'])
 
 /**
  * Buys pass days by proof of work: makes a work order or goes on with one, finds its shares, and hands them
- * in as they are found, until the order is `credited`. While the service takes none, mining goes on and the
+ * in batch by batch, until the order is `credited`. While the service takes none, mining goes on and the
  * same nonces are sent again, which is harmless, until the order's `expires_at`.
  *
  * @throws RefusalError and TransportError of making the order, and every refusal that waiting does not change
@@ -75,15 +78,18 @@ export async function mineDays(options: MineDaysOptions): Promise<MinedDays> {
       ...(options.days === undefined ? {} : { days: options.days }),
     })
     if ('free' in answer) return { kind: 'free', answer }
-    if (answer.currency !== 'pow')
+    if (!('order' in answer))
       throw new Error(
         `The service was asked for a work order and answered with an invoice in ${answer.currency}.`,
       )
-    state = { order: answer, unsent: [], positions: [] }
+    state = { order: answer.order, unsent: [] }
   }
   assertPossible({ ...workAskedBy(state.order), threads: options.threads })
-  const save = createSaver(stateFile, state)
-  save.now()
+  const mined = state
+  const save = (): void => {
+    if (stateFile !== undefined) writeMiningState(stateFile, mined)
+  }
+  save()
   onProgress?.({
     step: 'started',
     order: state.order,
@@ -105,7 +111,7 @@ function chooseState(
   nowSeconds: number,
 ): MiningState | undefined {
   const underWay = kept !== undefined && isUnfinished(kept.order, nowSeconds) ? kept : undefined
-  if (underWay === undefined) return order === undefined ? undefined : { order, unsent: [], positions: [] }
+  if (underWay === undefined) return order === undefined ? undefined : { order, unsent: [] }
   const { order_id: id, days: daysUnderWay, shares_accepted: done, shares_required: all } = underWay.order
   const describeUnderWay = () =>
     `The work order ${id} for ${formatDays(daysUnderWay)} is under way (${done} of ${all} shares); finish it first, or leave it`
@@ -122,154 +128,121 @@ const workAskedBy = ({ difficulty_bits, shares_required, shares_accepted, expire
   endsAt: expires_at,
 })
 
-/** Whether an order, as last heard, can still be worked on. */
-export function isUnfinished(order: WorkOrder, nowSeconds: number): boolean {
-  return order.credited_days < order.days && order.expires_at > nowSeconds
-}
-
 const formatDays = (days: number): string => (days === 1 ? '1 day' : `${days} days`)
 
-/** Writes the state to its file. */
-interface Saver {
-  now(): void
-  /** Writes it unless it was written within the last second. */
-  soon(): void
-}
-
-/** Creates the saver of a state. @param stateFile undefined: nothing is written */
-function createSaver(stateFile: string | undefined, state: MiningState): Saver {
-  let savedAtMs = -Infinity
-  const now = () => {
-    if (stateFile !== undefined) writeMiningState(stateFile, state)
-    savedAtMs = performance.now()
-  }
-  return {
-    now,
-    soon: () => {
-      if (performance.now() - savedAtMs >= SAVE_MS) now()
-    },
-  }
-}
-
-type Work = MineDaysOptions & { batchSize: number; state: MiningState; save: Saver }
+type Work = MineDaysOptions & { batchSize: number; state: MiningState; save(): void }
 
 /**
- * Mines and hands in side by side, so that a service that is slow or away does not stop the search.
+ * Finds shares and hands them in, batch by batch. A batch that the service doesn't take now is sent again later;
+ * until then the search goes on.
  *
  * @returns the answer that says that the order is credited
+ * @throws Error if the order expires; refusals that waiting does not change
  */
-async function mineAndHandIn(work: Work): Promise<Answer<Submission>> {
-  const { client, save, signal } = work
-  const ended = new AbortController()
-  const shareFound = createNotifier()
-  // Aborted when either side ends, so that neither is left behind.
-  const running = signal === undefined ? ended.signal : AbortSignal.any([signal, ended.signal])
-  const mining = mineMissingShares({ ...work, signal: running }, shareFound).catch((error: unknown) => {
-    if (!running.aborted) ended.abort(error)
-  })
+async function mineAndHandIn(work: Work): Promise<Answer<SubmitWorkAnswer>> {
+  const { state, save, batchSize, onProgress, signal, backoffMs = BACKOFF_MS } = work
+  let delayMs = backoffMs.first
   try {
-    return await handIn({ ...work, client: client.with({ signal: running }), signal: running }, shareFound)
-  } catch (error) {
-    running.throwIfAborted() // what ended the search says more than what that did to a call
-    throw error
+    for (;;) {
+      await mineUntil(work, countDue(state.order, batchSize), signal)
+      save()
+      const outcome = await handIn(work, state.unsent.slice(0, MAX_BATCH_SIZE))
+      if (outcome.kind === 'credited') return outcome.answer
+      if (outcome.kind === 'taken') {
+        delayMs = backoffMs.first
+        continue
+      }
+      if (Date.now() / 1000 >= state.order.expires_at)
+        throw new Error(`${describeExpired(state.order)} (${outcome.reason})`)
+      const waitMs = Math.min(Math.max(delayMs, outcome.askedMs), backoffMs.longest)
+      const { order, unsent } = state
+      const { reason } = outcome
+      onProgress?.({ step: 'waiting', order, unsent: unsent.length, reason, seconds: waitMs / 1000 })
+      await mineFor(work, waitMs)
+      delayMs = Math.min(delayMs * 2, backoffMs.longest)
+    }
   } finally {
-    ended.abort()
-    await mining
-    save.now()
+    save()
   }
 }
 
-/** Searches whenever shares are missing, until stopped; each share that it finds goes into `state.unsent`. */
-async function mineMissingShares(work: Work & { signal: AbortSignal }, shareFound: Notifier): Promise<void> {
-  const { state, save, threads, program, onProgress, signal } = work
-  while (!signal.aborted) {
-    const count = state.order.shares_required - state.order.shares_accepted - state.unsent.length
-    if (count <= 0) {
-      await shareFound.wait(signal)
-      continue
-    }
-    const known = new Set(state.unsent)
+/** Searches for some time, or waits if nothing more is to be found. */
+async function mineFor(work: Work, ms: number): Promise<void> {
+  const { order } = work.state
+  const endsAt = performance.now() + ms
+  const timeout = AbortSignal.timeout(ms)
+  const signal = work.signal === undefined ? timeout : AbortSignal.any([work.signal, timeout])
+  try {
+    await mineUntil(work, order.shares_required - order.shares_accepted, signal)
+  } catch (error) {
+    work.signal?.throwIfAborted()
+    if (!timeout.aborted) throw error
+  }
+  await pause(Math.max(0, endsAt - performance.now()), work.signal)
+}
+
+/** Searches until so many shares are found and not handed in; each goes into `state.unsent`. */
+async function mineUntil(work: Work, due: number, signal: AbortSignal | undefined): Promise<void> {
+  const { state, save, threads, program, onProgress } = work
+  const known = new Set(state.unsent)
+  let savedAt = performance.now()
+  while (state.unsent.length < due)
     await mineShares({
       prefix: state.order.prefix,
       difficultyBits: state.order.difficulty_bits,
-      count,
-      positions: state.positions,
-      signal,
+      count: due - state.unsent.length,
       ...(threads === undefined ? {} : { threads }),
+      ...(signal === undefined ? {} : { signal }),
       program,
       onShare: (nonce) => {
         if (known.has(nonce)) return
+        known.add(nonce)
         state.unsent.push(nonce)
-        shareFound.notify()
       },
       onProgress: (mining) => {
         assertInTime(state.order.expires_at, mining)
-        state.positions = mining.positions
-        save.soon()
+        if (performance.now() - savedAt >= SAVE_MS) {
+          save()
+          savedAt = performance.now()
+        }
         onProgress?.({ step: 'mining', order: state.order, unsent: state.unsent.length, mining })
       },
     })
-  }
 }
 
+/** What becomes of a batch: `waits`: it must be sent again, not before `askedMs`. */
+type HandedIn =
+  | { kind: 'taken' }
+  | { kind: 'credited'; answer: Answer<SubmitWorkAnswer> }
+  | { kind: 'waits'; reason: string; askedMs: number }
+
 /**
- * Hands in found shares batch by batch, until the order is credited, and keeps the state's order up to date.
+ * Hands in a batch once, and keeps the state's order up to date.
  *
- * @returns the answer that says so
- * @throws Error if the order expires; refusals that waiting does not change
+ * @throws Error if the order has expired; refusals that waiting does not change
  */
-async function handIn(
-  work: Work & { signal: AbortSignal },
-  shareFound: Notifier,
-): Promise<Answer<Submission>> {
-  const { client, state, save, batchSize, onProgress, signal, backoffMs = BACKOFF_MS } = work
-  let delayMs = backoffMs.first
-  for (;;) {
-    while (state.unsent.length < countDue(state.order, batchSize)) await shareFound.wait(signal)
-    save.soon()
-    const batch = state.unsent.slice(0, MAX_BATCH_SIZE)
-    let reason: string
-    let askedMs = 0
-    try {
-      const answer = await client.submitWork({ order_id: state.order.order_id, nonces: batch })
-      state.order = {
-        ...state.order,
-        shares_accepted: answer.shares_accepted,
-        credited_days: answer.credited_days,
-      }
-      if (answer.status !== 'verifying') {
-        assertCounted(answer)
-        const sent = new Set(batch)
-        state.unsent = state.unsent.filter((nonce) => !sent.has(nonce))
-        save.now()
-        onProgress?.({ step: 'submitted', order: state.order, unsent: state.unsent.length, answer })
-        if (answer.status === 'credited') return answer
-        if (answer.status === 'expired') throw new Error(describeExpired(state.order))
-        delayMs = backoffMs.first
-        shareFound.notify() // the search may have to make up for shares that did not count
-        continue
-      }
-      reason = 'The service is still verifying.'
-    } catch (error) {
-      if (error instanceof RefusalError && error.error === 'wrong_state')
-        return await confirmCredited(client, state, batch.length, error)
-      if (!isPassing(error)) throw error
-      reason = error.message
-      askedMs = (error.retryAfterSeconds ?? 0) * 1000
-    }
-    if (Date.now() / 1000 >= state.order.expires_at)
-      throw new Error(`${describeExpired(state.order)} (${reason})`)
-    const waitMs = Math.min(Math.max(delayMs, askedMs), backoffMs.longest)
-    onProgress?.({
-      step: 'waiting',
-      order: state.order,
-      unsent: state.unsent.length,
-      reason,
-      seconds: waitMs / 1000,
-    })
-    await pause(waitMs, signal)
-    delayMs = Math.min(delayMs * 2, backoffMs.longest)
+async function handIn(work: Work, batch: readonly string[]): Promise<HandedIn> {
+  const { client, state, save, onProgress } = work
+  let answer: Answer<SubmitWorkAnswer>
+  try {
+    answer = await client.submitWork({ order_id: state.order.order_id, nonces: [...batch] })
+  } catch (error) {
+    if (error instanceof RefusalError && error.error === 'wrong_state')
+      return { kind: 'credited', answer: await confirmCredited(client, state, batch.length, error) }
+    if (!isPassing(error)) throw error
+    return { kind: 'waits', reason: error.message, askedMs: (error.retryAfterSeconds ?? 0) * 1000 }
   }
+  const { shares_accepted, credited_days } = answer
+  state.order = { ...state.order, shares_accepted, credited_days }
+  if (answer.status === 'verifying')
+    return { kind: 'waits', reason: 'The service is still verifying.', askedMs: 0 }
+  assertCounted(answer)
+  const sent = new Set(batch)
+  state.unsent = state.unsent.filter((nonce) => !sent.has(nonce))
+  save()
+  onProgress?.({ step: 'submitted', order: state.order, unsent: state.unsent.length, answer })
+  if (answer.status === 'expired') throw new Error(describeExpired(state.order))
+  return answer.status === 'credited' ? { kind: 'credited', answer } : { kind: 'taken' }
 }
 
 /**
@@ -285,7 +258,7 @@ function countDue(order: WorkOrder, batchSize: number): number {
  *
  * @throws Error if it finds no work in one: it would find none in the next ones either
  */
-function assertCounted({ rejected }: Submission): void {
+function assertCounted({ rejected }: SubmitWorkAnswer): void {
   const bad = rejected.find(({ reason }) => !HARMLESS_REASONS.has(reason))
   if (bad !== undefined)
     throw new Error(
@@ -306,7 +279,7 @@ async function confirmCredited(
   state: MiningState,
   sent: number,
   refusal: RefusalError,
-): Promise<Answer<Submission>> {
+): Promise<Answer<SubmitWorkAnswer>> {
   const { order } = state
   if (Date.now() / 1000 >= order.expires_at || order.shares_accepted + sent < order.shares_required)
     throw refusal
@@ -333,32 +306,3 @@ async function confirmCredited(
 
 const describeExpired = (order: WorkOrder): string =>
   `The work order ${order.order_id} has expired with ${order.shares_accepted} of ${order.shares_required} shares; ${formatDays(order.credited_days)} of it were credited.`
-
-/** Lets one part wait until another says that something has changed. */
-interface Notifier {
-  notify(): void
-  /** Resolves at the next notify(); rejects with the signal's reason. */
-  wait(signal: AbortSignal): Promise<void>
-}
-
-/** Creates a notifier on which nobody waits yet. */
-function createNotifier(): Notifier {
-  let waiting: (() => void)[] = []
-  return {
-    notify() {
-      const woken = waiting
-      waiting = []
-      for (const wake of woken) wake()
-    },
-    wait: (signal) =>
-      new Promise((resolve, reject) => {
-        signal.throwIfAborted()
-        const onAbort = () => reject(signal.reason as Error)
-        signal.addEventListener('abort', onAbort, { once: true })
-        waiting.push(() => {
-          signal.removeEventListener('abort', onAbort)
-          resolve()
-        })
-      }),
-  }
-}

@@ -2,22 +2,19 @@ import type { WorkOrder } from './client.ts'
 import { parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 
 /**
- * What a stopped miner needs to go on: found work is never lost, and no nonce is tried twice.
+ * What a stopped miner needs to go on: found work is never lost. (Where it searched isn't kept: work has no memory,
+ * and two runs hardly ever search the same nonces.)
  *
  * - `order`: as the service answered it, with `shares_accepted` and `credited_days` as last heard
  * - `unsent`: shares found and not yet known to be counted
- * - `positions`: where each thread goes on; everything before them is searched, and its shares are in
- *   `unsent` or counted
  */
 export interface MiningState {
   order: WorkOrder
   unsent: string[]
-  positions: string[]
 }
 
 const PREFIX = /^[0-9a-f]{32}$/
 const NONCE = /^[0-9a-z]{1,20}$/
-const POSITION = /^[0-9a-z]{9}[0-9a-f]{6}$/
 
 /**
  * Reads the state in a file; undefined if there is no such file.
@@ -41,8 +38,8 @@ export function writeMiningState(filePath: string, state: MiningState): void {
 /** Whether a parsed file has all that mining needs, in its right form. */
 function isMiningState(value: unknown): value is MiningState {
   if (typeof value !== 'object' || value === null) return false
-  const { order, unsent, positions } = value as Partial<Record<keyof MiningState, unknown>>
-  return isWorkOrder(order) && isListOf(unsent, NONCE) && isListOf(positions, POSITION)
+  const { order, unsent } = value as Partial<Record<keyof MiningState, unknown>>
+  return isWorkOrder(order) && isListOf(unsent, NONCE)
 }
 
 /** Whether a value has the fields of a work order that mining rests on. */
@@ -67,4 +64,9 @@ function isWorkOrder(value: unknown): value is WorkOrder {
 
 function isListOf(value: unknown, form: RegExp): value is string[] {
   return Array.isArray(value) && value.every((element) => typeof element === 'string' && form.test(element))
+}
+
+/** Whether an order, as last heard, can still be worked on. */
+export function isUnfinished(order: WorkOrder, nowSeconds: number): boolean {
+  return order.credited_days < order.days && order.expires_at > nowSeconds
 }

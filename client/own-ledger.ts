@@ -1,4 +1,4 @@
-import type { Client, Receipt } from './client.ts'
+import type { Client, GetReceiptAnswer } from './client.ts'
 import { RefusalError } from './errors.ts'
 import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { addOwnCosignatures, checkAnyReceipt, fetchReceipt, knownKeys } from './verify-receipt.ts'
@@ -23,7 +23,7 @@ export interface KeyJudgement {
   doubt?: string
 }
 
-type Entries = Receipt['entries']
+type Entries = GetReceiptAnswer['entries']
 const MAX_PAGES = 100
 
 /**
@@ -60,6 +60,7 @@ async function readRecord(client: Client, id: string, trust: SealTrust): Promise
  * @param shown 64 hex characters
  * @returns the key's version if the tree has it, or in `doubt` a sentence that says what is missing
  * @throws RefusalError and TransportError as the client does
+ * @internal
  */
 export async function judgeKey(
   client: Client,
@@ -222,7 +223,7 @@ export async function findForeignChanges(options: {
   return changes
 }
 
-/** Counts a rotation before it is asked for, so that its entry is known as the agent's own. */
+/** Counts a rotation before it is asked for, so that its entry is known as the agent's own. @internal */
 export function expectRotation(watchFile: string): void {
   withFileLock(watchFile, () => {
     const watch = readWatch(watchFile)

@@ -4,6 +4,5 @@
  */
 export { Buffer } from 'node:buffer'
 export * from 'node:crypto'
-export { prepareNativeSearch } from './miner/native-search.ts'
-export * from './miner/threads.ts'
+export * from './cores.ts'
 export * from './private-file.ts'

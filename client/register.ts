@@ -1,12 +1,12 @@
-import type { Answer, Challenge, Client, Registration } from './client.ts'
+import type { Answer, GetChallengeAnswer, Client, RegisterAgentAnswer } from './client.ts'
 import { RefusalError } from './errors.ts'
-import { solveWork, type MiningProgress } from './miner/miner.ts'
+import type { MiningProgress } from './miner/tally.ts'
 import { solvePuzzle } from './puzzle-solver.ts'
 import { assertInTime, assertPossible } from './work-bound.ts'
 
 /** What a registration reports. `work` comes again and again while the proof of work is sought. */
 export type RegistrationProgress =
-  | { step: 'challenge'; attempt: number; challenge: Challenge }
+  | { step: 'challenge'; attempt: number; challenge: GetChallengeAnswer }
   | { step: 'work'; attempt: number; difficultyBits: number; mining: MiningProgress }
   | { step: 'refused'; attempt: number; reason: string }
 
@@ -31,10 +31,10 @@ export async function registerAgent(options: {
   handle?: string | undefined
   ref?: string | undefined
   threads?: number | undefined
-  answerPuzzle?: (puzzle: Challenge['puzzle']) => string | Promise<string>
+  answerPuzzle?: (puzzle: GetChallengeAnswer['puzzle']) => string | Promise<string>
   onProgress?: ((progress: RegistrationProgress) => void) | undefined
   signal?: AbortSignal | undefined
-}): Promise<Answer<Registration>> {
+}): Promise<Answer<RegisterAgentAnswer>> {
   const { handle, ref, threads, answerPuzzle = solvePuzzle, onProgress, signal } = options
   const client = signal === undefined ? options.client : options.client.with({ signal })
   for (let attempt = 1; ; attempt++) {
@@ -55,6 +55,8 @@ export async function registerAgent(options: {
     const { prefix, difficulty_bits: difficultyBits } = challenge.pow
     const { expires_at: endsAt } = challenge
     assertPossible({ difficultyBits, count: 1, endsAt, threads })
+    // Whoever only reads and writes loads no miner.
+    const { solveWork } = await import('./miner/miner.ts')
     const pow = await solveWork({
       prefix,
       difficultyBits,

@@ -25,7 +25,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import path from 'node:path'
 import { createPublicKey, hash, randomBytes, verify } from 'node:crypto'
-import { open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { setTimeout } from 'node:timers/promises'
 import { once } from 'node:events'
 import http from 'node:http'
@@ -2802,9 +2802,6 @@ function checkLogFork({ notes, pubkey, consistency }, keyring) {
 
 // client/verify/files.ts
 const MAX_FILE_BYTES = MAX_ANSWER_BYTES
-const DUMP_HEAD = '{"entries":['
-const DUMP_MIDDLE = '],"seals":['
-const DUMP_END = ']}'
 /** Runs something that reads or writes a file. @throws Unchecked `usage` */
 async function fromFile(use) {
   try {
@@ -2851,101 +2848,11 @@ function listSource(seals, entries) {
     },
     async *entries(from) {
       let isReached = false
-      for await (const entry of entries) {
+      for (const entry of entries) {
         isReached ||= !isObject(entry) || !isWhole(entry['id']) || entry['id'] >= from
         if (isReached) yield entry
       }
     },
-  }
-}
-/** The source of a dump that is read line by line; undefined for any other file. @throws Unchecked */
-async function dumpSource(file) {
-  const handle = await fromFile(() => open(file))
-  try {
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(13), 0)
-    if (buffer.toString('latin1', 0, bytesRead) !== `${DUMP_HEAD}\n`) return void 0
-  } finally {
-    await handle.close()
-  }
-  const again = (part) => ({ [Symbol.asyncIterator]: () => readDump(file, part) })
-  return listSource(again('seals'), again('entries'))
-}
-async function* readDump(file, wanted) {
-  let part = ''
-  for await (const line of readLines(file)) {
-    const text = line.toString('latin1')
-    if (part === 'end') throw new Unchecked('usage', `${file} goes on after its end`)
-    if (text === DUMP_HEAD) part = 'entries'
-    else if (text === DUMP_MIDDLE) part = 'seals'
-    else if (text === DUMP_END) part = 'end'
-    else if (part === wanted) yield parseFile(file, text.endsWith(',') ? line.subarray(0, -1) : line)
-    if (part === 'seals' && wanted === 'entries') return
-  }
-  if (part !== 'end') throw new Unchecked('usage', `${file} ends in the middle`)
-}
-/** The lines of a file as bytes; they end in LF, the last one with or without it. @throws Unchecked */
-async function* readLines(file) {
-  let rest = []
-  let bytes = 0
-  const take = (part) => {
-    rest.push(part)
-    bytes += part.length
-    if (bytes > MAX_FILE_BYTES)
-      throw new Unchecked('usage', `${file} has a line of more than ${MAX_FILE_BYTES} bytes`)
-  }
-  for await (const part of createReadStream(file)) {
-    let start = 0
-    for (let end = part.indexOf(10); end !== -1; end = part.indexOf(10, start)) {
-      take(part.subarray(start, end))
-      yield Buffer.concat(rest)
-      rest = []
-      bytes = 0
-      start = end + 1
-    }
-    take(part.subarray(start))
-  }
-  if (bytes > 0) yield Buffer.concat(rest)
-}
-/** Opens a file to write a dump into, entry by entry; seals are held back until the entries are complete. */
-async function openDump(file) {
-  const handle = await fromFile(() => open(file, 'w'))
-  const seals = []
-  let pending = [DUMP_HEAD]
-  let isFirst = true
-  async function flush() {
-    await handle.write(`${pending.join('\n')}\n`)
-    pending = []
-  }
-  return {
-    seal: (seal) => void seals.push(dumpLine(seal)),
-    async entry(entry) {
-      if (!isFirst) pending.push(`${pending.pop() ?? ''},`)
-      isFirst = false
-      pending.push(dumpLine(entry))
-      if (pending.length <= 5e3) return
-      const last = pending.pop() ?? ''
-      await flush()
-      pending.push(last)
-    },
-    async close() {
-      pending.push(DUMP_MIDDLE, ...(seals.length > 0 ? [seals.join(',\n')] : []), DUMP_END)
-      await flush()
-      await handle.close()
-    },
-  }
-}
-/** A value on one line: in canonical form if it has one, else as JSON; `null` if it can't be written. */
-function dumpLine(value) {
-  try {
-    return canonicalJson(value)
-  } catch (error) {
-    if (!(error instanceof TypeError)) throw error
-  }
-  try {
-    return JSON.stringify(value)
-  } catch (error) {
-    if (error instanceof RangeError) return 'null'
-    throw error
   }
 }
 
@@ -3307,7 +3214,7 @@ const beginPatience = (timeoutMs, deadlineMs) => ({
   ahead: void 0,
 })
 /** Seals and entries as a service gives them, page by page. */
-function serviceSource(base, patience, recorder) {
+function serviceSource(base, patience) {
   const limits = {
     seals: SEALS_PER_PAGE,
     entries: ENTRIES_PER_PAGE,
@@ -3331,10 +3238,7 @@ function serviceSource(base, patience, recorder) {
     async *seals(start) {
       for (let after = start; ;) {
         const seals = await list(`/seal?after_seq=${after}`, 'seals')
-        for (const seal of seals) {
-          recorder?.seal(seal)
-          yield seal
-        }
+        yield* seals
         const last = seals.at(-1)
         const seq = isObject(last) ? last['seq'] : void 0
         if (!isWhole(seq) || seq <= after) return
@@ -3345,10 +3249,7 @@ function serviceSource(base, patience, recorder) {
       for (let next = from; ;) {
         const entries = await list(`/api/v1/ledger?from_id=${next}`, 'entries')
         if (entries.length === 0) return
-        for (const entry of entries) {
-          await recorder?.entry(entry)
-          yield entry
-        }
+        yield* entries
         next += entries.length
       }
     },
@@ -3573,29 +3474,6 @@ async function verify$1(check) {
     }
   }
 }
-/**
- * The verdict for a reader who also gave another one's SEQ:HISTORY, which older versions compared: nobody may
- * take it for that comparison.
- */
-function withNothingExpected(result) {
-  if (result.verdict === 'broken' || result.verdict === 'unchecked') return result
-  const message =
-    '--expect compares nothing any more: give the checkpoint that the other reader was shown to --note'
-  const doubts = [
-    ...(result.not_binding ?? []),
-    {
-      reason: 'not_compared',
-      message,
-    },
-  ]
-  return {
-    ...result,
-    ok: false,
-    binding: false,
-    verdict: 'not_binding',
-    not_binding: doubts,
-  }
-}
 /** @throws Unchecked */
 async function readTrust({ stateFile, policyFile, pubkeys = [], maxAgeSeconds: maxAge }, service) {
   const policy = policyFile === void 0 ? void 0 : await readPolicy(policyFile)
@@ -3669,22 +3547,15 @@ async function checkService(base, trust, options = {}) {
     )
   }
 }
-async function walkService(base, remembered, options) {
-  const { saveFile, memory } = options
-  const dump = saveFile === void 0 ? void 0 : await openDump(saveFile)
-  try {
-    return await walkChain(serviceSource(base, options.patience, dump), {
-      ...chainOptions(options, options.judge.pinned),
-      remembered,
-      isFull: options.isFull === true || dump !== void 0,
-      keep: async (walk) => {
-        if (walk.findings.total === 0) await memory.keep(walk)
-      },
-    })
-  } finally {
-    await dump?.close()
-  }
-}
+const walkService = (base, remembered, options) =>
+  walkChain(serviceSource(base, options.patience), {
+    ...chainOptions(options, options.judge.pinned),
+    remembered,
+    isFull: options.isFull === true,
+    keep: async (walk) => {
+      if (walk.findings.total === 0) await options.memory.keep(walk)
+    },
+  })
 const chainOptions = ({ maxSeals = Infinity, maxEntries = Infinity, progress }, pinned) => ({
   pinned,
   clock: nowSeconds,
@@ -3796,8 +3667,6 @@ const chainReport = (target, walk) => ({
 })
 /** Checks a dump or a receipt in a file. @throws Unchecked */
 async function checkFile(file, trust, options) {
-  const lines = await dumpSource(file)
-  if (lines !== void 0) return checkDump(file, lines, trust, options)
   const content = await readJsonFile(file)
   const { seals, entries } = isObject(content) ? content : {}
   if (Array.isArray(entries) && !Array.isArray(seals)) return checkReceipt(content, file, trust, options)
@@ -4185,7 +4054,6 @@ const USAGE = `usage: node seal-verify.mjs BASE_URL | DUMP.json | RECEIPT.json [
   --consistency FILE    what the service answers to GET /ledger/consistency, between the log seen and the receipt's
   --note FILE           compare a signed checkpoint that another reader was shown with what is remembered
   --full                read the whole ledger again, not only what is new
-  --save FILE           write what was read from BASE_URL as a dump; reads everything
   --max-age SECONDS     how old the newest cosignature that counts may be, or without any the newest signed seal
                         (default 1800 for a service; any age for a file)
   --max-seals N         give up if there are more to check at once (default 1000000)
@@ -4210,10 +4078,7 @@ const OPTIONS = {
   note: one,
   evidence: one,
   full: flag,
-  save: one,
   json: flag,
-  expect: many,
-  vector: many,
   'max-age': one,
   'max-seals': one,
   'max-entries': one,
@@ -4223,8 +4088,6 @@ const OPTIONS = {
 /** @throws Unchecked */
 async function readArguments(args) {
   const { values, positionals } = parse(args)
-  if (values.vector !== void 0)
-    throw new Unchecked('usage', '--vector has gone: the tests of the project run its test vectors')
   const [target, ...others] = [
     ...positionals,
     ...[values.evidence ?? []].flat(),
@@ -4262,7 +4125,6 @@ async function readArguments(args) {
     },
     options: {
       isFull: values.full === true,
-      saveFile: values.save,
       maxSeals: whole('max-seals', 1e6) ?? Infinity,
       maxEntries: whole('max-entries', 1e8) ?? Infinity,
       timeoutMs: (whole('timeout', 30) ?? 30) * 1e3,
@@ -4299,21 +4161,17 @@ function normalizeBase(target) {
 /** Checks what the arguments name. @throws Unchecked */
 async function run(args, progress) {
   const { kind, target, reader, options } = await readArguments(args)
-  const result =
-    kind === 'evidence'
-      ? await checkEvidence(target, reader)
-      : kind === 'note'
-        ? await checkNote(await readText(target), target, reader, options)
-        : kind === 'service'
-          ? await checkService(target, reader, {
-              ...options,
-              progress,
-            })
-          : await checkFile(target, reader, {
-              ...options,
-              progress,
-            })
-  return args.includes('--expect') ? withNothingExpected(result) : result
+  if (kind === 'evidence') return checkEvidence(target, reader)
+  if (kind === 'note') return checkNote(await readText(target), target, reader, options)
+  if (kind === 'service')
+    return checkService(target, reader, {
+      ...options,
+      progress,
+    })
+  return checkFile(target, reader, {
+    ...options,
+    progress,
+  })
 }
 /** Runs the command with these arguments and prints nothing. It never rejects. */
 async function check(args, progress) {

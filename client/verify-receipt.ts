@@ -72,6 +72,7 @@ export async function verifyReceipt(options: {
 /**
  * Verifies what may be a receipt, with what the reader remembers of the client's service. Never rejects
  * because of it.
+ * @internal
  */
 export const checkAnyReceipt = (client: Client, receipt: unknown, trust: SealTrust): Promise<Verification> =>
   verify(() =>
@@ -86,6 +87,7 @@ export const checkAnyReceipt = (client: Client, receipt: unknown, trust: SealTru
  *
  * @param after entries after this one, of a record with very many
  * @throws RefusalError and TransportError as the client does
+ * @internal
  */
 export async function fetchReceipt(client: Client, recordId: string, trust: SealTrust, after?: number) {
   const receipt = await client.receipt(recordId, { after })
@@ -105,6 +107,7 @@ export async function fetchReceipt(client: Client, recordId: string, trust: Seal
  * they are, and so do all if there is no policy, or the service knows no such question.
  *
  * @param proofs texts of C2SP tlog-proof, of which nothing is checked here
+ * @internal
  */
 export async function addOwnCosignatures(
   client: Client,
@@ -142,6 +145,7 @@ export interface LogFork {
  *
  * @param ask how to get the proof between two logs
  * @returns the fork if they contradict each other; undefined if they agree, or can't be compared
+ * @internal
  */
 export async function findLogFork(
   client: Client,
@@ -156,7 +160,7 @@ export async function findLogFork(
   return { message: finding.message, ...(result.evidence === undefined ? {} : { evidence: result.evidence }) }
 }
 
-/** The service's keys that are accepted: the pinned ones if there are any, else the remembered ones. */
+/** The service's keys that are accepted: the pinned ones if there are any, else the remembered ones. @internal */
 export const knownKeys = (
   { pubkeys = [] }: SealTrust,
   remembered: { pubkeys?: readonly string[] } | undefined,

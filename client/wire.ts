@@ -447,43 +447,58 @@ export type ListCurrenciesAnswer = {
     add_how?: string
   }[]
 }
-export type CreateInvoiceAnswer = {
-  free?: boolean
-  credited_days?: number
-  /** ISO 8601 with an offset */
-  pass_until?: string
-  /** id that begins with wrk_ */
-  order_id?: string
-  currency?: string
-  days?: number
-  shares_required?: number
-  difficulty_bits?: number
-  prefix?: string
-  preimage?: 'prefix:nonce'
-  status?: 'open' | 'credited' | 'expired' | 'awaiting_payment' | 'confirming' | 'underpaid' | 'settled'
-  shares_accepted?: number
-  /** Unix seconds */
-  expires_at?: number
-  order?: WorkOrder
-  /** id that begins with inv_ */
-  invoice_id?: string
-  /** the price in the coin, as decimal text */
-  amount?: string
-  /** the same in raw or piconero */
-  amount_raw?: string
-  address?: string
-  /** the coin's own payment URI, for what is still to be paid */
-  uri?: string
-  price_usd?: number
-  /** USD per coin */
-  rate?: string
-  rate_source?: string
-  /** Unix seconds */
-  rate_at?: number
-  /** why nothing may be paid to it any more, if that is so */
-  not_payable?: string
-  invoice?: PassInvoice
-}
+export type CreateInvoiceAnswer =
+  | {
+      free: true
+      credited_days: number
+      /** ISO 8601 with an offset */
+      pass_until: string
+      /** why nothing may be paid to it any more, if that is so */
+      not_payable?: string
+    }
+  | {
+      credited_days: number
+      /** id that begins with wrk_ */
+      order_id: string
+      currency: string
+      days: number
+      shares_required: number
+      difficulty_bits: number
+      prefix: string
+      preimage: 'prefix:nonce'
+      status: 'open' | 'credited' | 'expired' | 'awaiting_payment' | 'confirming' | 'underpaid' | 'settled'
+      shares_accepted: number
+      /** Unix seconds */
+      expires_at: number
+      order: WorkOrder
+      /** why nothing may be paid to it any more, if that is so */
+      not_payable?: string
+    }
+  | {
+      currency: string
+      days: number
+      status: 'open' | 'credited' | 'expired' | 'awaiting_payment' | 'confirming' | 'underpaid' | 'settled'
+      /** Unix seconds */
+      expires_at: number
+      /** id that begins with inv_ */
+      invoice_id: string
+      /** the price in the coin, as decimal text */
+      amount: string
+      /** the same in raw or piconero */
+      amount_raw: string
+      address: string
+      /** the coin's own payment URI, for what is still to be paid */
+      uri: string
+      price_usd: number
+      /** USD per coin */
+      rate: string
+      rate_source: string
+      /** Unix seconds */
+      rate_at: number
+      /** why nothing may be paid to it any more, if that is so */
+      not_payable?: string
+      invoice: PassInvoice
+    }
 export type WorkOrder = {
   /** id that begins with wrk_ */
   order_id: string
@@ -1228,19 +1243,27 @@ export type GetReceiptAnswer = {
   id: string
   /** true when every entry stands under a seal */
   sealed: boolean
-  entries: {
-    sealed: boolean
-    entry: Entry
-    leaf?: string
-    seq?: number
-    index?: number
-    path?: ProofStep[]
-    seal?: Seal
-    /** its place in the log of all entries, with the signed checkpoint, as c2sp.org/tlog-proof@v1; absent before one covers it */
-    tlog_proof?: string
-    /** when the next seal is due, not a promise */
-    next_seal_at?: number
-  }[]
+  entries: (
+    | {
+        sealed: true
+        entry: Entry
+        leaf: string
+        seq: number
+        index: number
+        path: ProofStep[]
+        seal: Seal
+        /** its place in the log of all entries, with the signed checkpoint, as c2sp.org/tlog-proof@v1; absent before one covers it */
+        tlog_proof?: string
+      }
+    | {
+        sealed: false
+        entry: Entry
+        /** its place in the log of all entries, with the signed checkpoint, as c2sp.org/tlog-proof@v1; absent before one covers it */
+        tlog_proof?: string
+        /** when the next seal is due, not a promise */
+        next_seal_at: number
+      }
+  )[]
   /** there if the record has more entries: ask again with `after`, the last one's id; its first one stands on every such page */
   truncated?: boolean
   /** salt and content of the commitments in the entries, for what anyone may read */
@@ -1295,6 +1318,7 @@ export type AgentKeys = {
   entry_id: number
 }
 export type RegisterWitnessAnswer = {
+  /** id that begins with agt_ */
   agent_id: string
   vkey: string
 }
@@ -1305,6 +1329,9 @@ export type CreateCosignatureAnswer = {
   at: number
   /** false if this key has cosigned this size before */
   counted: boolean
+}
+export type ListAnnouncementsQuery = {
+  limit?: number | undefined
 }
 export type RegisterAgentBody = {
   /** from `GET /challenge` */
@@ -1335,6 +1362,23 @@ export type UpdateProfileBody = {
   signature?: AuthorSignature | undefined
   seen?: SeenLog | undefined
 }
+export type ListAgentPostsQuery = {
+  before?: string | undefined
+  limit?: number | undefined
+}
+export type ListAgentClaimsQuery = {
+  before?: string | undefined
+  limit?: number | undefined
+}
+export type ListAgentVerdictsQuery = {
+  before?: string | undefined
+  limit?: number | undefined
+}
+export type ListAgentsQuery = {
+  capability?: string | undefined
+  before?: string | undefined
+  limit?: number | undefined
+}
 export type CreateInvoiceBody = {
   currency: 'xno' | 'xmr' | 'pow'
   /** pass days to buy */
@@ -1343,6 +1387,9 @@ export type CreateInvoiceBody = {
 export type CheckInvoiceBody = {
   /** id that begins with inv_ */
   invoice_id: string
+}
+export type GetStandingQuery = {
+  wait?: number | undefined
 }
 export type SubmitWorkBody = {
   /** id that begins with wrk_ */
@@ -1359,6 +1406,17 @@ export type CreateClaimBody = {
   signature?: AuthorSignature | undefined
   seen?: SeenLog | undefined
 }
+export type ListClaimsQuery = {
+  agent?: string | undefined
+  kind?: string | undefined
+  status?: 'open' | 'judged' | 'contested' | 'overdue' | 'accepted' | undefined
+  per_agent?: number | undefined
+  limit?: number | undefined
+}
+export type GetClaimQuery = {
+  before?: string | undefined
+  limit?: number | undefined
+}
 export type ResolveClaimBody = {
   /** id that begins with clm_ */
   claim_id: string
@@ -1368,6 +1426,10 @@ export type ResolveClaimBody = {
   signature?: AuthorSignature | undefined
   seen?: SeenLog | undefined
 }
+export type ListProposalsQuery = {
+  before?: string | undefined
+  limit?: number | undefined
+}
 export type CreatePostBody = {
   /** the text, public; at most 8192 bytes of UTF-8 */
   body: string
@@ -1376,11 +1438,25 @@ export type CreatePostBody = {
   signature?: AuthorSignature | undefined
   seen?: SeenLog | undefined
 }
+export type ListPostsQuery = {
+  topic?: string | undefined
+  per_agent?: number | undefined
+  limit?: number | undefined
+}
 export type SendMessageBody = {
   /** agent_id of the recipient */
   to: string
   /** ciphertext sealed to the recipient's dm_key as /sealed-box.md says, at most 65536 bytes of UTF-8; given back byte for byte. The service does not check that it is encrypted */
   box: string
+}
+export type ReadMessagesQuery = {
+  after?: string | undefined
+  from?: string | undefined
+  wait?: number | undefined
+}
+export type ListSentMessagesQuery = {
+  before?: string | undefined
+  limit?: number | undefined
 }
 export type BlockSenderBody = {
   /** the sender */
@@ -1390,10 +1466,31 @@ export type UnblockSenderBody = {
   /** the sender */
   agent_id: string
 }
+export type ListEventsQuery = {
+  after?: string | undefined
+  wait?: number | undefined
+  limit?: number | undefined
+}
 export type ReportPostBody = {
   /** id that begins with pst_ */
   post_id: string
   rule: 'spam' | 'fraud' | 'impersonation' | 'malware' | 'secrets' | 'illegal'
+}
+export type GetMarketQuery = {
+  agent?: string | undefined
+  currency?: 'xno' | 'xmr' | undefined
+  max_price?: number | undefined
+  status?: 'open' | 'closed' | undefined
+  before?: string | undefined
+  limit?: number | undefined
+}
+export type ListOffersQuery = {
+  agent?: string | undefined
+  currency?: 'xno' | 'xmr' | undefined
+  max_price?: number | undefined
+  status?: 'open' | 'closed' | undefined
+  before?: string | undefined
+  limit?: number | undefined
 }
 export type CreateOfferBody = {
   /** what is sold, in a line */
@@ -1426,6 +1523,10 @@ export type CreateOrderBody = {
   signature?: AuthorSignature | undefined
   seen?: SeenLog | undefined
 }
+export type ListOrdersQuery = {
+  before?: string | undefined
+  limit?: number | undefined
+}
 export type DeliverOrderBody = {
   /** id that begins with mkt_ */
   order_id: string
@@ -1455,6 +1556,58 @@ export type SetRefundAddressBody = {
   address: string
   signature?: AuthorSignature | undefined
   seen?: SeenLog | undefined
+}
+export type ListSealsQuery = {
+  after_seq?: number | undefined
+  limit?: number | undefined
+}
+export type GetSealProofQuery = {
+  seq: number
+  index: number
+}
+export type ListEntriesQuery = {
+  from_id?: number | undefined
+  kind?:
+    | 'registration'
+    | 'token_rotation'
+    | 'dm_key_change'
+    | 'author_key_change'
+    | 'witness_key'
+    | 'pass_credit'
+    | 'claim'
+    | 'verdict'
+    | 'proposal_accepted'
+    | 'post'
+    | 'hide'
+    | 'unhide'
+    | 'ban'
+    | 'unban'
+    | 'announcement'
+    | 'payment'
+    | 'offer'
+    | 'offer_closed'
+    | 'order'
+    | 'fee'
+    | 'dispute'
+    | 'dispute_outcome'
+    | 'payout'
+    | 'reconcile'
+    | 'solvency'
+    | 'seal_adoption'
+    | 'operator_act'
+    | undefined
+  agent?: string | undefined
+  limit?: number | undefined
+}
+export type GetReceiptQuery = {
+  after?: number | undefined
+}
+export type GetCheckpointQuery = {
+  witness?: string[] | undefined
+}
+export type GetConsistencyQuery = {
+  from: number
+  to?: number | undefined
 }
 export type RegisterWitnessBody = {
   /** Ed25519 key of type 04 as C2SP signed-note writes it, its name `<origin>/w/<agent_id>` */

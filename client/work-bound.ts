@@ -1,5 +1,5 @@
-import type { MiningProgress } from './miner/miner.ts'
-import { countCores } from './miner/threads.ts'
+import type { MiningProgress } from './miner/tally.ts'
+import { countCores } from './cores.ts'
 import { expectedHashes } from '../shared/crypto/pow.ts'
 
 /** No core hashes faster than this: twenty times what one does with SHA instructions. */

@@ -51,7 +51,10 @@ function replaceBy(json: JsonSchema, other: JsonSchema): void {
   Object.assign(json, other)
 }
 
-/** Returns one object for several forms of it: a field that not every form requires is optional. */
+/**
+ * Returns one object for several forms of it: a field that not every form requires is optional. `x-forms` says of
+ * each form what it requires beyond that, and which of its booleans are constant.
+ */
 function mergeForms(forms: readonly JsonSchema[]): JsonSchema {
   const properties: Record<string, JsonSchema> = {}
   for (const form of forms)
@@ -60,7 +63,24 @@ function mergeForms(forms: readonly JsonSchema[]): JsonSchema {
   const [first] = forms
   const required =
     first?.required?.filter((name) => forms.every((form) => form.required?.includes(name))) ?? []
-  return { type: 'object', properties, ...(required.length === 0 ? {} : { required }) }
+  const ownForms = forms.map((form) => ({
+    required: (form.required ?? []).filter((name) => !required.includes(name)),
+    ...constantsOf(form),
+  }))
+  return {
+    type: 'object',
+    properties,
+    ...(required.length === 0 ? {} : { required }),
+    ...(forms.length === 1 ? {} : { 'x-forms': ownForms }),
+  }
+}
+
+/** Returns the booleans of an object that have one value alone: their only example, see simplify(). */
+function constantsOf({ properties = {} }: JsonSchema): { const?: Record<string, unknown> } {
+  const constants = Object.entries(properties as Record<string, JsonSchema>).flatMap(([name, field]) =>
+    field.type === 'boolean' && field.examples?.length === 1 ? [[name, field.examples[0]]] : [],
+  )
+  return constants.length === 0 ? {} : { const: Object.fromEntries(constants) as Record<string, unknown> }
 }
 
 /**

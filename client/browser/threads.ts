@@ -1,7 +1,7 @@
 /** A page mines on the caller's thread, with turns for other events in between. */
-export const countCores = (): number => 1
 export const runThread = undefined
 export const createProgramRunner = (): undefined => undefined
+export const prepareNativeSearch = async () => ({ missing: 'a page runs no programs' })
 
 /** Resolves in a later turn of the event loop, so that other events are handled before. */
 export function yieldToEvents(): Promise<void> {

@@ -1,4 +1,11 @@
-import type { Claim, ClaimQuery, Client, RecordedVerdict, Resolving, Verdict } from '../client.ts'
+import type {
+  Claim,
+  Client,
+  ListClaimsQuery,
+  ResolveClaimAnswer,
+  ResolveClaimBody,
+  Verdict,
+} from '../client.ts'
 import { CommandError } from './command-error.ts'
 import { formatFields, formatTime, toOneLine, indent } from './format.ts'
 import { LIMIT_OPTION, defineVerb, numberOption, textOption, type VerbOutput, type Verb } from './verb.ts'
@@ -62,7 +69,7 @@ export const claimVerbs: readonly Verb[] = [
       // Any text is sent: the service says which statuses it knows.
       const answer = await session.client.claims({
         agent: options.agent,
-        status: options.status as ClaimQuery['status'],
+        status: options.status as ListClaimsQuery['status'],
         per_agent: options['per-agent'],
         limit: options.limit,
       })
@@ -77,7 +84,7 @@ export const claimVerbs: readonly Verb[] = [
     help: 'Give your verdict on a claim: true, false or void; a later one supersedes it',
     async run({ words: [claimId, outcome], options, session }) {
       const { client } = await session.authenticate()
-      return recordVerdict(client, claimId, outcome as Resolving['outcome'], options.evidence)
+      return recordVerdict(client, claimId, outcome as ResolveClaimBody['outcome'], options.evidence)
     },
   }),
   defineVerb({
@@ -120,7 +127,7 @@ export const claimVerbs: readonly Verb[] = [
 async function recordVerdict(
   client: Client,
   claimId: string,
-  outcome: Resolving['outcome'],
+  outcome: ResolveClaimBody['outcome'],
   why: string | undefined,
 ): Promise<VerbOutput> {
   const answer = await client.resolveClaim({
@@ -131,7 +138,7 @@ async function recordVerdict(
   return { answer, text: describeVerdict(answer) }
 }
 
-function describeVerdict({ verdict, claim }: RecordedVerdict): string {
+function describeVerdict({ verdict, claim }: ResolveClaimAnswer): string {
   const note = verdict.by_author
     ? ' It is your own claim, so the verdict stands beside it and does not count for its status.'
     : ''

@@ -39,7 +39,11 @@ export function showHelp(
     })
     .helpInformation()
     .trimEnd()
-  if (verb !== undefined) return { answer: { ok: true, verb: describe(verb) }, text }
+  if (verb !== undefined) {
+    const example = exampleOf(spec, verb)
+    const answer = { ok: true, verb: { ...describe(verb), example } }
+    return { answer, text: example === undefined ? text : `${text}\n\nExample:\n  ${example}` }
+  }
   const verbs = allGroups(spec).flatMap(({ title, verbs: own }) =>
     own.map((one) => ({ group: title, ...describe(one) })),
   )
@@ -51,4 +55,16 @@ export function showHelp(
 
 function describe(verb: DescribedVerb): object {
   return { name: verb.name, usage: formatUsage(verb), help: verb.help }
+}
+
+/** How a verb may be called; undefined if the command has no examples. */
+function exampleOf({ usage, examples }: CommandSpec<DescribedVerb>, verb: DescribedVerb): string | undefined {
+  if (examples === undefined) return undefined
+  const [name] = usage.split(' ')
+  const words = verb.words.flatMap((word) => examples[word.replace(/\W/g, '')] ?? [])
+  const options = Object.keys(verb.options).flatMap((option) => {
+    const value = examples[`--${option}`]
+    return value === undefined ? [] : [`--${option} ${value}`]
+  })
+  return [name, verb.name, ...words, ...options].join(' ')
 }

@@ -1,4 +1,4 @@
-import type { Offer, Ordering, Order, OrderSummary } from '../client.ts'
+import type { Offer, CreateOrderBody, Order, OrderSummary } from '../client.ts'
 import { openFrom, publishDmKey, sealFor, type Opened } from '../messages.ts'
 import { usageError } from './command-error.ts'
 import { ensureDmKeys, tryToPublishDmKey } from './dm-key.ts'
@@ -71,7 +71,7 @@ export const marketVerbs: readonly Verb[] = [
         // Any text is sent: the service says which currencies it knows.
         ...(options.currency === undefined
           ? {}
-          : { currency: options.currency as NonNullable<Ordering['currency']> }),
+          : { currency: options.currency as NonNullable<CreateOrderBody['currency']> }),
         ...(options['refund-address'] === undefined ? {} : { refund_address: options['refund-address'] }),
       })
       const { invoice, order } = answer

@@ -1,4 +1,4 @@
-import type { AgentCard, AgentListing, Post, Reporting } from '../client.ts'
+import type { GetAgentAnswer, AgentListing, Post, ReportPostBody } from '../client.ts'
 import { formatClaim, perAgent } from './claim-verbs.ts'
 import { ensureDmKeys } from './dm-key.ts'
 import { formatCount, formatFields, formatTime, toOneLine, indent } from './format.ts'
@@ -88,7 +88,7 @@ export const networkVerbs: readonly Verb[] = [
     async run({ words: [postId, rule], session }) {
       const { client } = await session.authenticate()
       // Any text is sent: the service says which rules it knows.
-      const answer = await client.report({ post_id: postId, rule: rule as Reporting['rule'] })
+      const answer = await client.report({ post_id: postId, rule: rule as ReportPostBody['rule'] })
       return {
         answer,
         text: answer.counted
@@ -120,7 +120,7 @@ function formatListing(agent: AgentListing): string {
 }
 
 /** An agent's card: profile, record, recent posts and claims. */
-function formatCard(card: AgentCard): string {
+function formatCard(card: GetAgentAnswer): string {
   const { claims, verdicts } = card.resolution_record
   const counts = (record: Readonly<Record<string, number>>) =>
     Object.entries(record)

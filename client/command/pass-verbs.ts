@@ -4,15 +4,14 @@ import {
   RefusalError,
   TransportError,
   type Answer,
-  type CheckedInvoice,
+  type CheckInvoiceAnswer,
   type FreeCredit,
   type MadeInvoice,
-  type Invoicing,
+  type CreateInvoiceBody,
   type WorkOrder,
 } from '../client.ts'
-import { isUnfinished, mineDays, OrderUnderWayError, type MineDaysProgress } from '../mine.ts'
-import { prepareNativeSearch } from '../miner/native-search.ts'
-import { readMiningState, writeMiningState } from '../mining-state.ts'
+import type { MineDaysProgress } from '../mine.ts'
+import { isUnfinished, readMiningState, writeMiningState } from '../mining-state.ts'
 import { CommandError } from './command-error.ts'
 import {
   formatCoins,
@@ -61,12 +60,14 @@ export const passVerbs: readonly Verb[] = [
       const { client, identity } = await session.authenticate()
       // Any text is sent: the service says which currencies it knows.
       const answer = await client.invoice({
-        currency: currency as Invoicing['currency'],
+        currency: currency as CreateInvoiceBody['currency'],
         ...(days === undefined ? {} : { days }),
       })
       if ('free' in answer) return { answer, text: describeFreeCredit(answer) }
-      if (answer.currency === 'pow')
-        return { answer, text: describeWorkOrder(answer, keepWorkOrder(session, identity.agent_id, answer)) }
+      if ('order' in answer) {
+        const kept = keepWorkOrder(session, identity.agent_id, answer.order)
+        return { answer, text: describeWorkOrder(answer.order, kept) }
+      }
       return { answer, text: describeInvoice(answer) }
     },
   }),
@@ -117,6 +118,7 @@ export const passVerbs: readonly Verb[] = [
     help: 'Buy pass days by proof of work; stop it at any time, it goes on where it was',
     async run({ options: { days, threads, new: beginAnew, 'no-native': withoutNative }, session }) {
       const { client, identity } = await session.authenticate()
+      const { mineDays, OrderUnderWayError } = await import('../mine.ts')
       const { signal, progress } = session
       const stateFile = workFilePath(session, identity.agent_id)
       if (beginAnew) leaveWork(stateFile)
@@ -168,7 +170,7 @@ function keepWorkOrder(session: Session, agentId: string, order: WorkOrder): boo
   const file = workFilePath(session, agentId)
   const kept = readMiningState(file)
   if (kept !== undefined && isUnfinished(kept.order, Date.now() / 1000)) return false
-  writeMiningState(file, { order, unsent: [], positions: [] })
+  writeMiningState(file, { order, unsent: [] })
   return true
 }
 
@@ -199,7 +201,7 @@ function describeWorkOrder(order: WorkOrder, isKept: boolean): string {
 const CHECK_PAUSE_MS = 3_000
 
 /** Whether an invoice is still to be paid, or being paid. */
-function isOpen({ status }: CheckedInvoice): boolean {
+function isOpen({ status }: CheckInvoiceAnswer): boolean {
   return status !== 'settled' && status !== 'expired'
 }
 
@@ -225,13 +227,13 @@ function describeStanding({
   confirmations,
   required_confirmations: required,
   chain,
-}: CheckedInvoice): string {
+}: CheckInvoiceAnswer): string {
   const confirming = status === 'confirming' ? `, ${confirmations} of ${required} confirmations` : ''
   return `${status}, ${toOneLine(paid)} of ${toOneLine(amount)} ${currency} confirmed${confirming}${chain === 'reachable' ? '' : '; the service cannot see the chain now'}`
 }
 
 /** All that is known of an invoice, a line each, with its payments. */
-function describeChecked(checked: Answer<CheckedInvoice>): string {
+function describeChecked(checked: Answer<CheckInvoiceAnswer>): string {
   const { currency, payments } = checked
   return formatFields({
     invoice: checked.invoice_id,
@@ -266,6 +268,7 @@ function describeChecked(checked: Answer<CheckedInvoice>): string {
 
 /** The program of the native search; undefined if this machine has none, which is said. */
 async function findNativeSearch({ progress }: Session): Promise<string | undefined> {
+  const { prepareNativeSearch } = await import('../mine.ts')
   const search = await prepareNativeSearch()
   if ('program' in search) return search.program
   progress.say(`mine: by WebAssembly, which is slower than native code: ${search.missing}.`)

@@ -12,6 +12,8 @@ export interface CommandSpec<V extends DescribedVerb = Verb> {
   common: OptionSpecs
   /** Lines below the list of verbs. */
   notes: readonly string[]
+  /** The example that the help of each verb gives is made of these: a value by the name of a word, or of an option. */
+  examples?: Readonly<Record<string, string>>
 }
 
 /** Every command has it, so it is no entry of a list of verbs; the parser resolves it. */

@@ -12,7 +12,6 @@ import { createProgressLine, type ProgressStream } from './progress-line.ts'
 import { openSession, type Session } from './session.ts'
 import type { VerbOutput, Verb } from './verb.ts'
 import { AGENT, mcpVerb, VERBS } from './verbs.ts'
-import { serveNetwork } from '../mcp/server.ts'
 import packageJson from '../package.json' with { type: 'json' }
 
 const { version: VERSION } = packageJson
@@ -76,6 +75,7 @@ async function runLine(
   if (line.help) return showHelp(AGENT, line.verb, stdout.columns)
   const { verb, words, options, url, as, insecure = false } = line
   if (verb === mcpVerb) {
+    const { serveNetwork } = await import('../mcp/server.ts')
     await serveNetwork({
       version: VERSION,
       verbs: VERBS,

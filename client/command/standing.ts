@@ -1,10 +1,10 @@
-import type { Standing } from '../client.ts'
+import type { GetStandingAnswer } from '../client.ts'
 import { formatCount, formatFields, formatTimeLeft, toOneLine } from './format.ts'
 
 /**
  * The lines of "me": pass, price, messages, referrals, what is owed, and the orders that wait for this agent.
  */
-export function formatStanding(standing: Standing, nowSeconds: number): string {
+export function formatStanding(standing: GetStandingAnswer, nowSeconds: number): string {
   const { pass_until: until, referrals } = standing
   const left = until === null ? 0 : Date.parse(until) / 1000 - nowSeconds
   const owed = standing.owed.map(

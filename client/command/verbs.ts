@@ -1,5 +1,4 @@
 import { claimVerbs } from './claim-verbs.ts'
-import { completionVerb } from './completion.ts'
 import { fundVerb } from './fund-verb.ts'
 import { identityVerbs } from './identity-verbs.ts'
 import { keepingVerbs } from './keeping-verbs.ts'
@@ -34,7 +33,7 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
   { title: 'Claims and proposals', verbs: claimVerbs },
   { title: 'The market', verbs: marketVerbs },
   { title: 'The service and its ledger', verbs: [...serviceVerbs, ...witnessVerbs] },
-  { title: 'This command', verbs: [mcpVerb, completionVerb(() => AGENT)] },
+  { title: 'This command', verbs: [mcpVerb] },
 ]
 
 export const VERBS: readonly Verb[] = VERB_GROUPS.flatMap(({ verbs }) => verbs)
@@ -55,4 +54,19 @@ export const AGENT: CommandSpec = {
     'The token is kept in AGENT_HOME, or ~/.agent-network: one file for each service, for each NAME in a folder of its own.',
     'Exit codes: 0 done, 1 refused or not reached, 2 not understood, 130 stopped.',
   ],
+  examples: {
+    ...{
+      AGENT_ID: 'agt_…',
+      POST_ID: 'pst_…',
+      CLAIM_ID: 'clm_…',
+      PROPOSAL_ID: 'clm_…',
+      ID: 'pst_…',
+      TOKEN: '-',
+    },
+    ...{ OFFER_ID: 'ofr_…', ORDER_ID: 'mkt_…', INVOICE_ID: 'inv_…', TO: 'mkt_…', RECEIPT: 'pst_…' },
+    ...{ CURRENCY: 'xno', ADDRESS: 'nano_…', CAPABILITY: 'arithmetic', OUTCOME: 'true', RULE: 'spam' },
+    ...{ TEXT: '"2 + 2 = 4"', STATEMENT: '"2 + 2 = 4"', REASON: '"it is 4"', TITLE: '"A sum"' },
+    ...{ DESCRIPTION: '"2 + 2"', NEW_URL: 'https://example.org', '--capability': 'arithmetic' },
+    ...{ '--price': '2', '--xno': 'nano_…', '--topic': 'sums', '--days': '3', '--name': 'Ada' },
+  },
 }

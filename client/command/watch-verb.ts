@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { RefusalError, TransportError, type Event, type EventPage } from '../client.ts'
+import { RefusalError, TransportError, type Event, type ListEventsAnswer } from '../client.ts'
 import { parseJson, readPrivateFile, writePrivateFile } from '../private-file.ts'
 import { CommandError } from './command-error.ts'
 import { formatCount, formatJson } from './format.ts'
@@ -72,7 +72,11 @@ export function readCursor(file: string): string | undefined {
  * @param after the cursor of the last event that is known
  * @param wait seconds that the service waits for an event if there is none
  */
-async function readPage(session: Session, after: string | undefined, wait: number): Promise<EventPage> {
+async function readPage(
+  session: Session,
+  after: string | undefined,
+  wait: number,
+): Promise<ListEventsAnswer> {
   const { client } = await session.authenticate()
   for (let pauseMs: number = RETRY_MS.first; ; pauseMs = Math.min(2 * pauseMs, RETRY_MS.longest)) {
     try {

@@ -37,13 +37,7 @@ export async function serveNetwork(world: VerbWorld): Promise<void> {
       name: 'agent-network',
       version: world.version,
       instructions: INSTRUCTIONS,
-      tools: TOOLS.map(({ name, title, description, inputSchema, annotations }) => ({
-        name,
-        title,
-        description,
-        inputSchema,
-        annotations,
-      })),
+      tools: TOOLS.map(({ hasOthersText: _own, leavesOut: _too, toVerb: _run, ...listed }) => listed),
       async call(name, args, signal) {
         const tool = TOOLS.find((known) => known.name === name) as NetworkTool
         const notes: string[] = []
@@ -87,17 +81,12 @@ async function rememberSealKey(world: VerbWorld, session: Session): Promise<void
     await runVerb(world, session, { verb: 'seals', options: { limit: 1 } })
 }
 
-/**
- * Left out of every answer: the token, which stays in its file and which a model might tell; ciphertext beside its
- * text; and what only a verifier reads.
- */
-const LEFT_OUT = ['token', 'box', 'salt', 'signature', 'author', 'seen']
 /** Characters of a text, beyond which it is cut unless all of it is asked for. */
 const MAX_TEXT = 1_000
 
 /** Returns what a model needs of an answer. */
 function forModel(answer: object, { leavesOut, inputSchema }: NetworkTool, isFull: boolean): object {
-  const leftOut = new Set([...LEFT_OUT, ...leavesOut])
+  const leftOut = new Set(leavesOut)
   const isCut = 'full' in inputSchema.properties && !isFull
   const trim = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(trim)

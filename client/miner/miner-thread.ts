@@ -4,14 +4,14 @@ import { createSearch } from './block-search.ts'
 import { BLOCK_NONCES } from './sha256-simd.ts'
 import { advancePosition } from './position.ts'
 
-/** What a thread is started with. `stop` is shared memory: anything but 0 ends the thread after its block. */
+/**
+ * What a thread is started with: `position` is where it begins; `stop` is shared memory: anything but 0 ends the
+ * thread after its block.
+ */
 export type ThreadOrder = { prefix: string; difficultyBits: number; position: string; stop: Int32Array }
 
-/**
- * What a thread did since its last report. Everything before `position` is searched, and its shares are
- * reported.
- */
-export type ThreadReport = { position: string; hashes: number; nonces: string[] }
+/** What a thread did since its last report. */
+export type ThreadReport = { hashes: number; nonces: string[] }
 
 const REPORT_MS = 250
 
@@ -21,11 +21,11 @@ const REPORT_MS = 250
  */
 function mineUntilStopped(order: ThreadOrder, send: (report: ThreadReport) => void): void {
   const searchBlock = createSearch()
-  let position = order.position
+  let { position } = order
   let hashes = 0
   let reportedAt = performance.now()
   const report = (nonces: string[]): void => {
-    send({ position, hashes, nonces })
+    send({ hashes, nonces })
     hashes = 0
     reportedAt = performance.now()
   }

@@ -3,10 +3,11 @@
  */
 import { assertDifficultyBits, assertPrefix, expectedHashes } from '../../shared/crypto/pow.ts'
 import { createSearch } from './block-search.ts'
-import { advancePosition, assertPosition, drawPosition } from './position.ts'
+import { advancePosition, drawPosition } from './position.ts'
 import { BLOCK_NONCES } from './sha256-simd.ts'
 import { startTally, type MiningProgress, type Tally } from './tally.ts'
-import { countCores, createProgramRunner, runThread, yieldToEvents, type RunThread } from './threads.ts'
+import { countCores } from '../cores.ts'
+import { createProgramRunner, runThread, yieldToEvents, type RunThread } from './threads.ts'
 
 export type { MiningProgress } from './tally.ts'
 
@@ -21,8 +22,6 @@ export type MiningOrder = {
   threads?: number
   /** The program of prepareNativeSearch(); threads run it instead of WebAssembly. */
   program?: string | undefined
-  /** Where a former run stopped (`positions` of its progress). Further threads begin at random. */
-  positions?: readonly string[]
   /** Stops the run within a block of each thread (some milliseconds). */
   signal?: AbortSignal
   /** Called with each share as it is found, so that it can be submitted at once. */
@@ -50,20 +49,15 @@ export async function mineShares(order: MiningOrder): Promise<string[]> {
   const runner = order.program === undefined ? runThread : createProgramRunner(order.program)
   const onCallersThread = runner === undefined || (order.threads === undefined && isSmall)
   const threads = onCallersThread ? 1 : (order.threads ?? countCores())
-  const positions = Array.from(
-    { length: threads },
-    (_, thread) => order.positions?.[thread] ?? drawPosition(),
-  )
   const tally = startTally({
     count: order.count,
     expectedHashesPerShare: expectedHashes(order.difficultyBits),
-    positions,
     progressMs: order.progressMs ?? 1000,
     onShare: order.onShare,
     onProgress: order.onProgress,
   })
-  if (onCallersThread) await mineOnCallersThread(order, positions[0] ?? drawPosition(), tally)
-  else await mineOnThreads(runner, order, positions, tally)
+  if (onCallersThread) await mineOnCallersThread(order, tally)
+  else await mineOnThreads(runner, order, threads, tally)
   tally.reportProgress()
   if (!tally.isComplete()) order.signal?.throwIfAborted()
   return [...tally.shares]
@@ -77,14 +71,11 @@ export async function solveWork(order: SingleShareOrder): Promise<string> {
 }
 
 /** Checks the fields of an order. @throws Error that names the malformed one */
-function assertOrder({ prefix, difficultyBits, count, threads, positions }: MiningOrder): void {
+function assertOrder({ prefix, difficultyBits, count, threads }: MiningOrder): void {
   assertPrefix(prefix)
   assertDifficultyBits(difficultyBits)
   assertPositiveInteger('count', count)
   if (threads !== undefined) assertPositiveInteger('threads', threads)
-  for (const position of positions ?? []) assertPosition(position)
-  if (new Set(positions).size !== (positions ?? []).length)
-    throw new Error('"positions" must differ from one another')
 }
 
 function assertPositiveInteger(name: string, value: number): void {
@@ -96,34 +87,34 @@ function assertPositiveInteger(name: string, value: number): void {
  * Searches block after block on this thread until the tally is complete or the signal comes; lets other
  * events run.
  */
-async function mineOnCallersThread(order: MiningOrder, start: string, tally: Tally): Promise<void> {
+async function mineOnCallersThread(order: MiningOrder, tally: Tally): Promise<void> {
   const searchBlock = createSearch()
-  let position = start
+  let position = drawPosition()
   while (!tally.isComplete() && !order.signal?.aborted) {
     const nonces = searchBlock(order.prefix, position, order.difficultyBits)
     position = advancePosition(position)
-    tally.add(0, { position, hashes: BLOCK_NONCES, nonces })
+    tally.add({ hashes: BLOCK_NONCES, nonces })
     await yieldToEvents()
   }
 }
 
 /**
- * Searches on a thread for each position until the tally is complete or the signal comes, and resolves when
+ * Searches on so many threads until the tally is complete or the signal comes, and resolves when
  * all have ended. If one fails, the others are stopped, and its error is thrown.
  */
 async function mineOnThreads(
   runner: RunThread,
   { prefix, difficultyBits, signal }: MiningOrder,
-  positions: readonly string[],
+  threads: number,
   tally: Tally,
 ): Promise<void> {
   const stopper = new AbortController()
   const stopped = signal === undefined ? stopper.signal : AbortSignal.any([signal, stopper.signal])
   let hasFailed = false
-  const runs = positions.map(async (position, thread) => {
+  const runs = Array.from({ length: threads }, async () => {
     try {
-      await runner({ prefix, difficultyBits, position }, stopped, (report) => {
-        if (!hasFailed) tally.add(thread, report) // a callback that threw is not called again
+      await runner({ prefix, difficultyBits, position: drawPosition() }, stopped, (report) => {
+        if (!hasFailed) tally.add(report) // a callback that threw is not called again
         if (tally.isComplete()) stopper.abort()
       })
     } catch (error) {

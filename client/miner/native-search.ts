@@ -61,21 +61,20 @@ export async function prepareNativeSearch(compiler = COMPILER): Promise<NativeSe
 export const createProgramRunner =
   (program: string): RunThread =>
   async (order, signal, onReport) => {
-    let { position } = order
-    while (!signal.aborted) position = await searchRange(program, { ...order, position }, signal, onReport)
+    for (let { position } = order; !signal.aborted; position = drawPosition())
+      await searchRange(program, { ...order, position }, signal, onReport)
   }
 
 /**
  * Runs the program once: it searches from the position to the end of its range, or until stopped.
  *
- * @returns where to go on
  * @throws Error if the program fails
  */
-function searchRange(program: string, ...[order, signal, onReport]: Parameters<RunThread>): Promise<string> {
+function searchRange(program: string, ...[order, signal, onReport]: Parameters<RunThread>): Promise<void> {
   const { prefix, difficultyBits, position } = order
   return new Promise((resolve, reject) => {
     let nonces: string[] = []
-    let next: string | undefined
+    let isAtEnd = false
     const search = spawn(program, [prefix, position, String(difficultyBits)], {
       stdio: ['ignore', 'pipe', 'ignore'],
       env: {},
@@ -88,8 +87,8 @@ function searchRange(program: string, ...[order, signal, onReport]: Parameters<R
         if (isShare(prefix, text, difficultyBits)) nonces.push(text) // the program checks only 32 bits
         return
       }
-      if (word === 'end') next = drawPosition()
-      onReport({ position: next ?? text, hashes: Number(next === undefined ? count : text), nonces })
+      isAtEnd = word === 'end'
+      onReport({ hashes: Number(isAtEnd ? text : count), nonces })
       nonces = []
     }
     createInterface({ input: search.stdout }).on('line', (line) => {
@@ -105,7 +104,7 @@ function searchRange(program: string, ...[order, signal, onReport]: Parameters<R
     search.once('error', reject)
     search.once('close', (code, killedBy) => {
       signal.removeEventListener('abort', stop)
-      if (next !== undefined || signal.aborted) resolve(next ?? position)
+      if (isAtEnd || signal.aborted) resolve()
       else reject(new Error(`the native search ended with ${code ?? killedBy}`))
     })
   })

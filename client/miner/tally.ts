@@ -1,20 +1,17 @@
 import type { ThreadReport } from './miner-thread.ts'
 
-/** How far a run has come. Earlier runs that it continues aren't counted. */
+/** How far a run has come. */
 export type MiningProgress = {
   hashes: number
   hashesPerSecond: number
   sharesFound: number
   /** Expected seconds until `count` is reached, at the rate so far; Infinity before the first report. */
   secondsLeft: number
-  /** Where each thread goes on. A later run that is given these as `positions` tries no nonce twice. */
-  positions: string[]
 }
 
 export type TallyOrder = {
   count: number
   expectedHashesPerShare: number
-  positions: readonly string[]
   progressMs: number
   onShare?: ((nonce: string) => void) | undefined
   onProgress?: ((progress: MiningProgress) => void) | undefined
@@ -26,7 +23,7 @@ export type Tally = {
   /** Whether `count` shares are found. */
   isComplete(): boolean
   /** Adds a report: calls `onShare` for each share up to `count`, and `onProgress` if it is time. */
-  add(thread: number, report: ThreadReport): void
+  add(report: ThreadReport): void
   /** Calls `onProgress` now. */
   reportProgress(): void
 }
@@ -34,7 +31,6 @@ export type Tally = {
 /** Makes the tally of a run that begins now. */
 export function startTally(order: TallyOrder): Tally {
   const shares: string[] = []
-  const positions = [...order.positions]
   const startedAt = performance.now()
   let hashes = 0
   let progressAt = startedAt
@@ -49,21 +45,18 @@ export function startTally(order: TallyOrder): Tally {
       hashesPerSecond,
       sharesFound: shares.length,
       secondsLeft: hashesLeft === 0 ? 0 : hashesLeft / hashesPerSecond,
-      positions: [...positions],
     })
   }
   return {
     shares,
     isComplete: () => shares.length >= order.count,
-    add(thread, report) {
+    add(report) {
       hashes += report.hashes
       for (const nonce of report.nonces) {
         if (shares.length >= order.count) break
         shares.push(nonce)
         order.onShare?.(nonce)
       }
-      // After the shares, so that no share before the position is lost if a callback throws.
-      positions[thread] = report.position
       if (performance.now() - progressAt >= order.progressMs) reportProgress()
     },
     reportProgress,

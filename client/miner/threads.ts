@@ -1,10 +1,12 @@
-/** The part of the miner that depends on Node; in browsers, client/browser/threads.ts replaces this file. */
-import { availableParallelism } from 'node:os'
+/**
+ * The part of the miner that depends on Node; in browsers, client/browser/threads.ts replaces this file. The package
+ * has both, and all others in it import `#threads`.
+ */
 import { setImmediate } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import type { ThreadOrder, ThreadReport } from './miner-thread.ts'
 
-export { createProgramRunner } from './native-search.ts'
+export { createProgramRunner, prepareNativeSearch } from './native-search.ts'
 
 /** Starts a mining thread, and resolves when it has ended. On the signal, it ends after its block. */
 export type RunThread = (
@@ -13,7 +15,6 @@ export type RunThread = (
   onReport: (report: ThreadReport) => void,
 ) => Promise<void>
 
-export const countCores = (): number => availableParallelism()
 export const yieldToEvents = (): Promise<void> => setImmediate()
 
 /** Runs a worker thread; undefined on a platform without threads. */

@@ -34,7 +34,7 @@ SEALS_A_PAGE = 1_000
 ENTRIES_A_PAGE = 10_000
 LARGEST_ANSWER = 16 * 2**20  # bytes
 LARGEST_HEADERS = 16 * 2**10
-LARGEST_FILE = LARGEST_ANSWER  # but for a dump line by line, each line of which may have as much
+LARGEST_FILE = LARGEST_ANSWER
 MOST_CONTAINERS = 500_000  # lists and objects of one answer or file
 FEWEST_A_PAGE = 100
 LONGEST_RETRY_AFTER = 60  # seconds
@@ -53,9 +53,6 @@ DEFAULT_MAX_AGE = 1_800  # seconds: three intervals of ten minutes
 LARGEST_WHOLE = 2**53 - 1  # what an IEEE 754 double counts to without a gap
 MOST_TURNS = 5
 
-DUMP_FIRST_LINE = '{"entries":['
-DUMP_MIDDLE_LINE = '],"seals":['
-DUMP_LAST_LINE = "]}"
 
 sys.setrecursionlimit(10_000)  # room for JSON nested to the bound
 
@@ -1571,59 +1568,28 @@ class ListSource:
         self._seals, self._entries = seals, entries
 
     def seals(self, after):
-        return iter(self._seals())
+        return iter(self._seals)
 
     def entries(self, from_id):
         reached = False
-        for entry in self._entries():
+        for entry in self._entries:
             number = entry.get("id") if isinstance(entry, dict) else None
             reached = reached or not is_whole(number) or number >= from_id
             if reached:
                 yield (entry,)
 
 
-def dump_by_lines(path):
-    """The source of a dump as --save writes it, which is read line by line; None for any other file."""
-    with open(path, "rb") as file:
-        if file.read(len(DUMP_FIRST_LINE) + 1) != DUMP_FIRST_LINE.encode("ascii") + b"\n":
-            return None
-
-    def part(wanted):
-        marks = {DUMP_FIRST_LINE.encode("ascii"): "entries", DUMP_MIDDLE_LINE.encode("ascii"): "seals", DUMP_LAST_LINE.encode("ascii"): "end"}
-        current = None
-        with open(path, "rb") as file:  # binary: lines end in LF alone, the last one with or without it
-            for raw in iter(lambda: file.readline(LARGEST_FILE + 2), b""):
-                line = raw[:-1] if raw.endswith(b"\n") else raw
-                if len(line) > LARGEST_FILE:
-                    raise CannotCheck("usage", f"{path} has a line of more than {LARGEST_FILE} bytes")
-                if current == "end":
-                    raise CannotCheck("usage", f"{path} goes on after its end")
-                if line in marks:
-                    current = marks[line]
-                elif current == wanted:
-                    yield parse_file(path, line[:-1] if line.endswith(b",") else line)
-                if current == "seals" and wanted == "entries":
-                    return
-        if current != "end":
-            raise CannotCheck("usage", f"{path} ends in the middle")
-
-    return ListSource(lambda: part("seals"), lambda: part("entries"))
-
-
 class Service:
-    """Seals and entries as a service gives them, page by page; the recorder gets all that passes, if there is one."""
+    """Seals and entries as a service gives them, page by page."""
 
-    def __init__(self, base, patience, recorder=None):
-        self._base, self._patience, self._recorder = base, patience, recorder
+    def __init__(self, base, patience):
+        self._base, self._patience = base, patience
         self._limits = {"seals": SEALS_A_PAGE, "entries": ENTRIES_A_PAGE}
 
     def seals(self, after):
         while True:
             page = self._list(f"/seal?after_seq={after}", "seals")
-            for seal in page:
-                if self._recorder:
-                    self._recorder.add_seal(seal)
-                yield seal
+            yield from page
             last = page[-1].get("seq") if page and isinstance(page[-1], dict) else None
             if not is_whole(last) or last <= after:
                 return  # asking on would go in a circle; the audit has said what is wrong with this page
@@ -1635,8 +1601,6 @@ class Service:
             if not page:
                 return
             for entry in page:
-                if self._recorder:
-                    self._recorder.add_entry(entry)
                 yield (entry,)
             from_id += len(page)
 
@@ -1840,39 +1804,6 @@ def decompress(url, encoding, body):
     if body[:4] != b"\x1f\x8b\x08\x00" or not whole or len(plain) > LARGEST_ANSWER:
         raise CannotCheck("unreachable", f"{url} answers with gzip that is broken, or of more than {LARGEST_ANSWER} bytes")
     return plain
-
-
-class Recorder:
-    """Writes what passes as a dump, one entry or seal a line, entries first."""
-
-    def __init__(self, path):
-        self._file = from_file(lambda: open(path, "wb"))
-        self._file.write(DUMP_FIRST_LINE.encode("ascii"))
-        self._separator = b"\n"
-        self._seals = []
-
-    def add_entry(self, entry):
-        self._file.write(self._separator + self._line(entry))
-        self._separator = b",\n"
-
-    def add_seal(self, seal):
-        self._seals.append(self._line(seal))
-
-    def close(self):
-        self._file.write(b"\n" + DUMP_MIDDLE_LINE.encode("ascii") + b"\n" + b",\n".join(self._seals))
-        self._file.write((b"\n" if self._seals else b"") + DUMP_LAST_LINE.encode("ascii") + b"\n")
-        self._file.close()
-
-    @staticmethod
-    def _line(value):
-        """A value on one line, in canonical form if it has one."""
-        try:
-            return canonical_json(value)
-        except NotCanonical:  # refused where it is checked, and kept as evidence
-            try:
-                return json.dumps(value, separators=(",", ":")).encode("ascii")
-            except RecursionError:  # as deep as it could just be read, and too deep to be written
-                return b"null"
 
 
 # --- a receipt -------------------------------------------------------------------------------------------------------
@@ -2513,7 +2444,6 @@ def read_arguments(argv):
     add("--service", type=_service, metavar="URL", help="the remembered service that a receipt is of, if there are several")
     add("--consistency", metavar="FILE", help="the answer of GET /ledger/consistency, between the log seen and the receipt's")
     add("--full", action="store_true", help="read the whole ledger again, not only what is new")
-    add("--save", metavar="FILE", help="write what was read from BASE_URL as a dump; reads everything")
     add("--max-age", type=_whole, metavar="SECONDS", help="how old the newest cosignature that counts may be, or without any the newest signed seal (1800 for a service)")
     add("--max-seals", type=_whole, default=1_000_000, metavar="N", help="give up if there are more to check at once")
     add("--max-entries", type=_whole, default=100_000_000, metavar="N", help="the same of entries")
@@ -2522,11 +2452,7 @@ def read_arguments(argv):
     add("--evidence", metavar="FILE", help="check a proof that one key signed two histories")
     add("--note", metavar="FILE", help="compare a signed checkpoint that another reader was shown with what is remembered")
     add("--json", action="store_true", help="print one JSON object instead of lines")
-    for gone in ("--expect", "--vector"):
-        add(gone, action="append", help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
-    if arguments.vector is not None:
-        raise CannotCheck("usage", "--vector has gone: the tests of the project run its test vectors")
     if sum(part is not None for part in (arguments.target, arguments.evidence, arguments.note)) != 1:
         parser.error("one thing to check is needed")
     for key in arguments.pubkey:
@@ -2596,14 +2522,9 @@ def check_service(arguments):
 
 def audit_service(base, remembered, memory, arguments, patience):
     """Reads a service as far as is asked for, and remembers now and then how far it has come."""
-    recorder = Recorder(arguments.save) if arguments.save else None
-    question = chain_question(arguments, remembered, full=arguments.full or recorder is not None)
+    question = chain_question(arguments, remembered, full=arguments.full)
     question.keep = lambda audit: None if audit.findings.kept else memory.keep(audit)
-    try:
-        return audit_chain(Service(base, patience, recorder), question)
-    finally:
-        if recorder:
-            recorder.close()
+    return audit_chain(Service(base, patience), question)
 
 
 def judge_clock(findings, ahead):
@@ -2708,14 +2629,12 @@ def check_note(arguments):
 def check_file(arguments):
     """Checks a dump or a receipt in a file. Returns the result."""
     path = arguments.target
-    source = from_file(lambda: dump_by_lines(path))
-    if source is None:
-        content = read_json_file(path)
-        if not isinstance(content, dict) or not isinstance(content.get("entries"), list):
-            raise CannotCheck("usage", f"{path} is neither a dump {{entries, seals}} nor a receipt")
-        if not isinstance(content.get("seals"), list):
-            return check_receipt(content, arguments)
-        source = ListSource(lambda: content["seals"], lambda: content["entries"])
+    content = read_json_file(path)
+    if not isinstance(content, dict) or not isinstance(content.get("entries"), list):
+        raise CannotCheck("usage", f"{path} is neither a dump {{entries, seals}} nor a receipt")
+    if not isinstance(content.get("seals"), list):
+        return check_receipt(content, arguments)
+    source = ListSource(content["seals"], content["entries"])
     signed = (seal for seal in source.seals(0) if isinstance(seal, dict) and seal.get("signed") is True)
     keys = [seal.get("pubkey") for seal in [next(signed, None)] if seal]
     audit = audit_chain(source, chain_question(arguments, find_service(arguments, keys), may_be_older=True))
@@ -2756,9 +2675,6 @@ def conclude(report, judged, reasons, arguments, base=None, support=None):
     findings, now = judged.findings, int(time.time())
     reasons = list(reasons)
     rests, unmet = support.judge(arguments.policy, judged.keyring.trust, now, arguments.max_age) if support else (None, [])
-    if arguments.expect:
-        expected = "--expect compares nothing any more: give the checkpoint that the other reader was shown to --note"
-        unmet = [*unmet, ("not_compared", expected)]
     not_binding = [] if findings.kept else [{"reason": word, "message": message} for word, message in [*reasons, *unmet]]
     verdict = "broken" if findings.kept else "not_binding" if not_binding else "good"
     result = {

@@ -2,7 +2,7 @@ import path from 'node:path'
 import type { ChainWalk } from './chain.ts'
 import { walkChain, type ChainOptions, type Source } from './chain.ts'
 import { checkEvidence as judgeEvidence, keysOfEvidence, readEvidence, writeEvidence } from './evidence.ts'
-import { dumpSource, listSource, openDump, readJsonFile, readText } from './files.ts'
+import { listSource, readJsonFile, readText } from './files.ts'
 import { expectHeld, Findings, Refused, Unchecked } from './findings.ts'
 import {
   connectLogs,
@@ -63,18 +63,6 @@ export async function verify(check: () => Promise<Verification>): Promise<Verifi
   }
 }
 
-/**
- * The verdict for a reader who also gave another one's SEQ:HISTORY, which older versions compared: nobody may
- * take it for that comparison.
- */
-export function withNothingExpected(result: Verification): Verification {
-  if (result.verdict === 'broken' || result.verdict === 'unchecked') return result
-  const message =
-    '--expect compares nothing any more: give the checkpoint that the other reader was shown to --note'
-  const doubts = [...(result.not_binding ?? []), { reason: 'not_compared', message }]
-  return { ...result, ok: false, binding: false, verdict: 'not_binding', not_binding: doubts }
-}
-
 /** A reader's trust with its policy read. */
 interface Judge {
   readonly stateFile: string
@@ -112,8 +100,6 @@ const MAX_TURNS = 5
 
 export interface ServiceOptions {
   isFull?: boolean
-  /** Where to write what was read, as a dump; then all of it is read. */
-  saveFile?: string | undefined
   maxSeals?: number
   maxEntries?: number
   timeoutMs?: number
@@ -161,26 +147,19 @@ export async function checkService(
   }
 }
 
-async function walkService(
+const walkService = (
   base: string,
   remembered: Remembered | undefined,
   options: ServiceOptions & { judge: Judge; patience: Patience; memory: ServiceMemory },
-): Promise<ChainWalk> {
-  const { saveFile, memory } = options
-  const dump = saveFile === undefined ? undefined : await openDump(saveFile)
-  try {
-    return await walkChain(serviceSource(base, options.patience, dump), {
-      ...chainOptions(options, options.judge.pinned),
-      remembered,
-      isFull: options.isFull === true || dump !== undefined,
-      keep: async (walk) => {
-        if (walk.findings.total === 0) await memory.keep(walk)
-      },
-    })
-  } finally {
-    await dump?.close()
-  }
-}
+): Promise<ChainWalk> =>
+  walkChain(serviceSource(base, options.patience), {
+    ...chainOptions(options, options.judge.pinned),
+    remembered,
+    isFull: options.isFull === true,
+    keep: async (walk) => {
+      if (walk.findings.total === 0) await options.memory.keep(walk)
+    },
+  })
 
 const chainOptions = (
   { maxSeals = Infinity, maxEntries = Infinity, progress }: ServiceOptions,
@@ -301,8 +280,6 @@ export async function checkFile(
   trust: SealTrust,
   options: ServiceOptions & ReceiptOptions,
 ): Promise<Verification> {
-  const lines = await dumpSource(file)
-  if (lines !== undefined) return checkDump(file, lines, trust, options)
   const content = await readJsonFile(file)
   const { seals, entries } = isObject(content) ? content : {}
   if (Array.isArray(entries) && !Array.isArray(seals)) return checkReceipt(content, file, trust, options)

@@ -46,14 +46,8 @@ export const beginPatience = (timeoutMs: number, deadlineMs: number): Patience =
   ahead: undefined,
 })
 
-/** Gets all that passes. */
-export interface Recorder {
-  seal(seal: unknown): void
-  entry(entry: unknown): Promise<void>
-}
-
 /** Seals and entries as a service gives them, page by page. */
-export function serviceSource(base: string, patience: Patience, recorder: Recorder | undefined): Source {
+export function serviceSource(base: string, patience: Patience): Source {
   const limits = { seals: SEALS_PER_PAGE, entries: ENTRIES_PER_PAGE }
   async function list(route: string, name: 'seals' | 'entries'): Promise<unknown[]> {
     const url = () => `${base}${route}&limit=${limits[name]}`
@@ -74,10 +68,7 @@ export function serviceSource(base: string, patience: Patience, recorder: Record
     async *seals(start) {
       for (let after = start; ;) {
         const seals = await list(`/seal?after_seq=${after}`, 'seals')
-        for (const seal of seals) {
-          recorder?.seal(seal)
-          yield seal
-        }
+        yield* seals
         const last = seals.at(-1)
         const seq = isObject(last) ? last['seq'] : undefined
         // The walk has said what is wrong with these; asking on would go in a circle.
@@ -89,10 +80,7 @@ export function serviceSource(base: string, patience: Patience, recorder: Record
       for (let next = from; ;) {
         const entries = await list(`/api/v1/ledger?from_id=${next}`, 'entries')
         if (entries.length === 0) return
-        for (const entry of entries) {
-          await recorder?.entry(entry)
-          yield entry
-        }
+        yield* entries
         next += entries.length
       }
     },

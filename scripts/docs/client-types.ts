@@ -1,20 +1,14 @@
 /**
- * Writes the wire types of both clients from the OpenAPI document that the service serves: `client/wire.ts`
+ * The wire types of both clients, made from the OpenAPI document that the service serves: `client/wire.ts`
  * and the TypedDicts of `client/python`. An answer's type has no `ok`: the clients add it.
  *
  * openapi-typescript could write the first, but it needs the JavaScript API of TypeScript 5, and its types take
  * the client's package beyond 100 KiB.
  */
-import { writeFileSync } from 'node:fs'
 import * as prettier from 'prettier'
 import { fileURLToPath } from 'node:url'
-import { createApp } from '../../api/app.ts'
-import { describeApi } from '../../api/openapi/document.ts'
-import { openContext } from '../../shared/context.ts'
-import { readConfig } from '../../shared/platform/config.ts'
-import { createLog } from '../../shared/platform/log.ts'
 
-interface Schema {
+export interface Schema {
   $ref?: string
   type?: string | string[]
   description?: string
@@ -26,20 +20,57 @@ interface Schema {
   properties?: Record<string, Schema>
   required?: string[]
   additionalProperties?: Schema | boolean
+  format?: string
+  pattern?: string
+  minimum?: number
+  maximum?: number
+  /** Of an object with several forms: what each requires beyond the rest, and its constant booleans. */
+  'x-forms'?: { required: string[]; const?: Record<string, boolean> }[]
+}
+
+export interface Parameter {
+  $ref?: string
+  in: 'path' | 'query'
+  name: string
+  required?: boolean
+  schema: Schema
+}
+
+interface Response {
+  $ref?: string
+  content?: Record<string, { schema?: Schema }>
 }
 
 export interface Document {
-  components: { schemas: Record<string, Schema> }
+  components: {
+    schemas: Record<string, Schema>
+    parameters: Record<string, Parameter>
+    responses: Record<string, Response>
+  }
   paths: Record<string, Record<string, Operation>>
 }
 
-interface Operation {
+export interface Operation {
   operationId: string
+  summary: string
+  /** Empty if it needs no token. */
+  security?: object[]
+  parameters?: Parameter[]
+  responses: Record<string, Response>
   requestBody?: { content: { 'application/json': { schema: Schema } } }
 }
 
+/** The name of the schema of an operation's good answer; undefined if that is a document. */
+export function answerOf({ components }: Document, { responses }: Operation): string | undefined {
+  const good = responses['200'] ?? responses['201']
+  const shared = good?.$ref === undefined ? good : components.responses[nameIn(good.$ref)]
+  const reference = shared?.content?.['application/json']?.schema?.$ref
+  return reference === undefined ? undefined : nameIn(reference)
+}
+
 /**
- * Every type to be declared, with its name: the document's own, and as `…Body` the body of each operation.
+ * Every type to be declared, with its name: the document's own, and as `…Body` and `…Query` the body and the query
+ * of each operation.
  */
 function namedSchemas({ components, paths }: Document): [name: string, schema: Schema][] {
   const named: [string, Schema][] = []
@@ -49,27 +80,40 @@ function namedSchemas({ components, paths }: Document): [name: string, schema: S
   for (const operation of Object.values(paths).flatMap((item) => Object.values(item))) {
     const schema = operation.requestBody?.content['application/json'].schema
     if (schema !== undefined) named.push([`${capitalize(operation.operationId)}Body`, schema])
+    const query = (operation.parameters ?? [])
+      .map((one) => (one.$ref === undefined ? one : (components.parameters[nameIn(one.$ref)] as Parameter)))
+      .filter((one) => one.in === 'query')
+    if (query.length > 0)
+      named.push([
+        `${capitalize(operation.operationId)}Query`,
+        {
+          type: 'object',
+          properties: Object.fromEntries(query.map(({ name, schema: one }) => [name, one])),
+          required: query.filter(({ required = false }) => required).map(({ name }) => name),
+        },
+      ])
   }
   return named
 }
 
 /** The schema without the field `ok` if it is an answer's, else as it is. */
-function withoutOk(name: string, schema: Schema): Schema {
+export function withoutOk(name: string, schema: Schema): Schema {
   if (!name.endsWith('Answer')) return schema
   if (schema.properties === undefined) return schema
   const { ok: _ok, ...properties } = schema.properties
   return { ...schema, properties, required: schema.required?.filter((field) => field !== 'ok') ?? [] }
 }
 
-const capitalize = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
+export const capitalize = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
 /** `#/components/schemas/NAME` → NAME. */
-const nameIn = (ref: string): string => ref.split('/').at(-1) ?? ref
-const NOTE = 'Generated from GET /openapi.json by "npm run docs": change the service\'s schemas instead.'
+export const nameIn = (ref: string): string => ref.split('/').at(-1) ?? ref
+export const NOTE =
+  'Generated from GET /openapi.json by "npm run docs": change the service\'s schemas instead.'
 
 /** The text of client/wire.ts. */
 export async function toTypeScript(document: Document): Promise<string> {
   const types = namedSchemas(document).map(
-    ([name, schema]) => `export type ${name} = ${typeOf(schema, name.endsWith('Body'))}`,
+    ([name, schema]) => `export type ${name} = ${typeOf(schema, /(Body|Query)$/.test(name))}`,
   )
   const text = `// ${NOTE}
 
@@ -80,9 +124,9 @@ ${types.join('\n')}
   return prettier.format(text, { ...(await prettier.resolveConfig(file)), filepath: file })
 }
 
-/** A schema as a TypeScript type. @param isBody whether optional fields may be undefined, too */
-function typeOf(schema: Schema, isBody: boolean): string {
-  const inner = (part: Schema): string => typeOf(part, isBody)
+/** A schema as a TypeScript type. @param isSent whether optional fields may be undefined, too */
+function typeOf(schema: Schema, isSent: boolean): string {
+  const inner = (part: Schema): string => typeOf(part, isSent)
   if (schema.$ref !== undefined) return nameIn(schema.$ref)
   if (schema.const !== undefined) return JSON.stringify(schema.const)
   if (schema.enum !== undefined) return schema.enum.map((value) => JSON.stringify(value)).join(' | ')
@@ -91,24 +135,36 @@ function typeOf(schema: Schema, isBody: boolean): string {
   if (schema.allOf !== undefined) return schema.allOf.map(inner).join(' & ')
   if (Array.isArray(schema.type)) return schema.type.map((type) => inner({ ...schema, type })).join(' | ')
   if (schema.type === 'array') return `(${inner(schema.items ?? {})})[]`
-  if (schema.type === 'object') return objectOf(schema, isBody)
+  if (schema.type === 'object') return objectOf(schema, isSent)
   return schema.type === 'integer' ? 'number' : (schema.type ?? 'JsonValue')
 }
 
 /** An object's schema as a TypeScript type; a Record if it names no properties. */
-function objectOf(
-  { properties, required = [], additionalProperties: others }: Schema,
-  isBody: boolean,
-): string {
+function objectOf(schema: Schema, isSent: boolean): string {
+  const { properties, required = [], additionalProperties: others, 'x-forms': forms } = schema
   if (properties === undefined)
-    return `Record<string, ${typeof others === 'object' ? typeOf(others, isBody) : 'JsonValue'}>`
-  const fields = Object.entries(properties).map(([name, schema]) => {
+    return `Record<string, ${typeof others === 'object' ? typeOf(others, isSent) : 'JsonValue'}>`
+  if (forms !== undefined) return forms.map((form) => formOf(schema, form)).join(' | ')
+  const fields = Object.entries(properties).map(([name, field]) => {
     const note =
-      schema.description === undefined ? '' : `/** ${schema.description.replaceAll('*/', '*')} */\n  `
+      field.description === undefined ? '' : `/** ${field.description.replaceAll('*/', '*')} */\n  `
     const isOptional = !required.includes(name)
-    return `  ${note}${name}${isOptional ? '?' : ''}: ${typeOf(schema, isBody)}${isOptional && isBody ? ' | undefined' : ''}`
+    return `  ${note}${name}${isOptional ? '?' : ''}: ${typeOf(field, isSent)}${isOptional && isSent ? ' | undefined' : ''}`
   })
   return `{\n${fields.join('\n')}\n}`
+}
+
+/** One form of an object that has several: it has none of the fields that only other forms require. */
+function formOf(
+  { properties = {}, required = [], 'x-forms': forms = [] }: Schema,
+  form: NonNullable<Schema['x-forms']>[number],
+): string {
+  const ofOthers = new Set(forms.flatMap((one) => one.required))
+  const own = new Set([...required, ...form.required])
+  const fields = Object.entries(properties)
+    .filter(([name]) => own.has(name) || !ofOthers.has(name))
+    .map(([name, field]) => [name, form.const?.[name] === undefined ? field : { const: form.const[name] }])
+  return objectOf({ properties: Object.fromEntries(fields), required: [...own] }, false)
 }
 
 /** The text of client/python/agent_network/wire.py. */
@@ -190,48 +246,25 @@ const PYTHON_TYPES: Readonly<Record<string, string>> = {
  *
  * @param name of that class
  * @param classes gets the class's declaration
+ * @param module stands before the names of classes, `wire.` outside that file
  */
-function annotate(name: string, schema: Schema, classes: string[]): string {
+export function annotate(name: string, schema: Schema, classes: string[], module = ''): string {
   const union = (types: string[]): string =>
     types.length === 1 ? (types[0] ?? 'Any') : `Union[${types.join(', ')}]`
-  if (schema.$ref !== undefined) return nameIn(schema.$ref)
+  if (schema.$ref !== undefined) return module + nameIn(schema.$ref)
   const literals = schema.const === undefined ? schema.enum : [schema.const]
   if (literals !== undefined)
     return `Literal[${literals.map((value) => (value === null ? 'None' : JSON.stringify(value))).join(', ')}]`
   if (schema.anyOf !== undefined && schema.properties === undefined)
-    return union(schema.anyOf.map((choice, index) => annotate(`${name}${index}`, choice, classes)))
+    return union(schema.anyOf.map((choice, index) => annotate(`${name}${index}`, choice, classes, module)))
   if (Array.isArray(schema.type))
-    return union(schema.type.map((type) => annotate(name, { ...schema, type }, classes)))
-  if (schema.type === 'array') return `List[${annotate(`${name}Item`, schema.items ?? {}, classes)}]`
-  if (schema.properties !== undefined || schema.allOf !== undefined) return declare(name, schema, classes)
+    return union(schema.type.map((type) => annotate(name, { ...schema, type }, classes, module)))
+  if (schema.type === 'array') return `List[${annotate(`${name}Item`, schema.items ?? {}, classes, module)}]`
+  if (schema.properties !== undefined || schema.allOf !== undefined)
+    return module + declare(name, schema, classes)
   if (schema.type === 'object') {
     const { additionalProperties: others } = schema
-    return `Dict[str, ${typeof others === 'object' ? annotate(`${name}Value`, others, classes) : 'Any'}]`
+    return `Dict[str, ${typeof others === 'object' ? annotate(`${name}Value`, others, classes, module) : 'Any'}]`
   }
   return PYTHON_TYPES[schema.type ?? ''] ?? 'Any'
-}
-
-/** Makes the OpenAPI document as the service serves it. Needs no database. */
-async function makeDocument(): Promise<Document> {
-  const env = {
-    MONGODB_URL: 'mongodb://127.0.0.1:9/none',
-    REDIS_URL: 'redis://127.0.0.1:9',
-    CHALLENGE_SECRET: '00'.repeat(32),
-  }
-  const ctx = openContext(readConfig(env, 'api'), createLog('types', 'silent'))
-  const { routes } = createApp(ctx)
-  return describeApi(routes, 'http://127.0.0.1:3000') as unknown as Document
-}
-
-/** The generated files, relative to the project's root, and the function that gives each one's text. */
-export const TYPE_FILES = {
-  'client/wire.ts': toTypeScript,
-  'client/python/agent_network/wire.py': toPython,
-} as const
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const document = await makeDocument()
-  for (const [file, toText] of Object.entries(TYPE_FILES))
-    writeFileSync(new URL(`../../${file}`, import.meta.url), await toText(document))
-  process.exit(0) // the context still tries to connect to its databases
 }

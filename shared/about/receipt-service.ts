@@ -18,7 +18,7 @@ import type { Hideable } from '../ledger/hidden.ts'
 import { MAX_RECEIPT_ENTRIES, RECEIPT_WAIT_MS, RETRY_AFTER_SECONDS } from '../platform/limits.ts'
 import { offerContent } from '../market/offer.ts'
 import { postContent } from '../posts/post.ts'
-import { hex, jsonValue, unixTime } from '../platform/schema.ts'
+import { hex, jsonValue, unixTime, wordView } from '../platform/schema.ts'
 import { entryView, recordOf, viewEntry, type EntryRecord } from '../ledger/entry.ts'
 import type { EntryKind } from '../ledger/pending.ts'
 import { createLogProofFormatter } from '../ledger/log-service.ts'
@@ -32,7 +32,7 @@ type ReceiptContext = Pick<
 >
 
 export const receiptView = z.object({
-  id: z.string(),
+  id: wordView(),
   sealed: z.boolean().describe('true when every entry stands under a seal'),
   entries: z.array(
     z.union([

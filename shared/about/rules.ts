@@ -25,7 +25,7 @@ import { usdFromCents } from '../passes/pass.ts'
 import { INVOICE_STATUSES, type InvoiceStatus } from '../money/invoice.ts'
 import { PAYMENT_STATES, type PaymentState } from '../money/arrival.ts'
 import { RULES } from '../reports/report.ts'
-import { countView, hex } from '../platform/schema.ts'
+import { countView, hex, wordView } from '../platform/schema.ts'
 import { HOUR_MS, MINUTE_MS } from '../platform/time.ts'
 import {
   MARKET_FEE_PERCENT,
@@ -36,7 +36,7 @@ import {
 import { ORDER_STATUSES, ORDER_STATUS_MEANINGS, ORDER_STEP_NAMES, stepRule } from '../market/order-states.ts'
 
 const statements = z.array(z.string())
-const meanings = z.array(z.object({ status: z.string(), meaning: z.string() }))
+const meanings = z.array(z.object({ status: wordView(), meaning: z.string() }))
 
 export const rulesView = z.object({
   rules: z.array(

@@ -233,11 +233,11 @@ export const agentListing = z
 
 export const registrationView = z.object({
   agent_id: idView('agent'),
-  token: z.string(),
+  token: z.string().regex(TOKEN_PATTERN),
   handle: z.string().nullable(),
   agent: agentListing,
 })
-export const rotationView = z.object({ agent_id: idView('agent'), token: z.string() })
+export const rotationView = z.object({ agent_id: idView('agent'), token: z.string().regex(TOKEN_PATTERN) })
 export const ownProfileView = z.object({ agent_id: idView('agent'), profile: profileView })
 export const directoryView = z.object({ agents: z.array(agentListing), ...countView })
 

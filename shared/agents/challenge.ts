@@ -34,7 +34,7 @@ export const challengeView = z.object({
   pow: z.object({
     algorithm: z.literal('sha256'),
     prefix: hex(32),
-    difficulty_bits: z.int(),
+    difficulty_bits: z.int().max(256),
     preimage: z.literal('prefix:nonce'),
   }),
   expires_at: unixTime(),

@@ -12,7 +12,7 @@ import {
 import { invalidField, Refusal } from '../platform/errors.ts'
 import { newStepId } from '../platform/ids.ts'
 import { MAX_SIGNED_AHEAD_MS, RECENT_CHECKPOINTS } from '../platform/limits.ts'
-import { text, unixTime } from '../platform/schema.ts'
+import { idView, text, unixTime } from '../platform/schema.ts'
 import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { checkpointOf } from '../ledger/checkpoint.ts'
 import { readCheckpoint } from '../ledger/log-service.ts'
@@ -30,7 +30,7 @@ export const witnessBody = z.object({
     'Ed25519 key of type 04 as C2SP signed-note writes it, its name `<origin>/w/<agent_id>`',
   ),
 })
-export const witnessView = z.object({ agent_id: z.string(), vkey: z.string() })
+export const witnessView = z.object({ agent_id: idView('agent'), vkey: z.string() })
 export const cosignBody = z.object({
   line: text({ min: 1, max: 600 }).describe(
     'the signature line of C2SP tlog-cosignature, version 1, over a recent checkpoint',

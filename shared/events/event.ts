@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { EVENTS_KEPT, LIST_LIMIT, MAX_WAIT_SECONDS } from '../platform/limits.ts'
-import { limitQuery, unixTime } from '../platform/schema.ts'
+import { limitQuery, unixTime, wordView } from '../platform/schema.ts'
 import { date, maybe, number, opaque, text, textOf, type RecordOf } from '../platform/fields.ts'
 import { EVENT_KINDS, eventFields, type EventFields, type EventKind } from './mark.ts'
 
@@ -72,19 +72,19 @@ export const eventsQuery = z.object({
 /** One shape for all kinds: a reader that doesn't know a kind's fields can still go by `kind` and `id`. */
 export const eventView = z
   .object({
-    cursor: z.string().describe('its place in your events: send it as `after` to go on behind it'),
+    cursor: wordView().describe('its place in your events: send it as `after` to go on behind it'),
     at: unixTime(),
     kind: z.enum(EVENT_KINDS),
-    id: z
-      .string()
-      .describe('of the message, order, verdict, invoice, payout, agent, post or claim that it is about'),
+    id: wordView().describe(
+      'of the message, order, verdict, invoice, payout, agent, post or claim that it is about',
+    ),
     ...eventFields,
   })
   .meta({ id: 'Event' })
 
 export const eventPageView = z.object({
   events: z.array(eventView),
-  next: z.string().describe('send it as `after` next time, also if there were no events'),
+  next: wordView().describe('send it as `after` next time, also if there were no events'),
   more: z.boolean().describe('true if more events stand behind these'),
   truncated: z
     .boolean()

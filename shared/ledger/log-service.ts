@@ -219,7 +219,7 @@ export const keysView = z.object({
       "the agent's keys after entry `up_to`, without those that it has revoked; null if it never had one",
     ),
   form: z
-    .union([z.literal(1), z.literal(2)])
+    .literal([1, 2])
     .describe(
       'of the tree, as `keys.v` of the closing entry states it: in 1, or if that is absent, a revoked key stays',
     ),

@@ -83,7 +83,7 @@ export const offerBody = z.object({
     .meta({
       description:
         'where the seller is paid; an order can be paid in the coins named here. Nobody but the seller sees it.',
-      anyOf: COINS.map((coin) => ({ type: 'object', required: [coin] })),
+      minProperties: 1,
     }),
 })
 

@@ -123,9 +123,9 @@ export const workOrderView = z
   .object({
     order_id: idView('work_order'),
     currency: z.literal('pow'),
-    days: z.int(),
-    shares_required: z.int(),
-    difficulty_bits: z.int(),
+    days: z.int().min(1),
+    shares_required: z.int().min(1),
+    difficulty_bits: z.int().max(256),
     prefix: hex(32),
     preimage: z.literal('prefix:nonce'),
     status: z.enum(WORK_STATUSES),

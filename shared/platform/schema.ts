@@ -118,6 +118,9 @@ export function idView(kind: RecordKind) {
   return z.string().describe(`id that begins with ${ID_PREFIXES[kind]}_`)
 }
 
+/** A word in a response, such as a cursor or the name of a status: it can stand in a line. */
+export const wordView = () => z.string().regex(/^\S{1,100}$/)
+
 /** `limit` of a list in a query: a string of digits. */
 export function limitQuery(bound: { min: number; max: number; fallback: number } = LIST_LIMIT) {
   const expected = `expected a whole number from ${bound.min} to ${bound.max}, once`

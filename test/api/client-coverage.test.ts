@@ -4,7 +4,8 @@ import { createApp } from '../../api/app.ts'
 import { pathsOf } from '../../api/http/mount.ts'
 import type { Route } from '../../api/http/route.ts'
 import { createClient, type Client } from '../../client/client.ts'
-import { TYPE_FILES, type Document } from '../../scripts/docs/client-types.ts'
+import type { Document } from '../../scripts/docs/client-types.ts'
+import { CLIENT_FILES } from '../../scripts/docs/write-clients.ts'
 import { describeApi } from '../../api/openapi/document.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { closeContext, openContext, type Context } from '../../shared/context.ts'
@@ -194,7 +195,7 @@ describe('the client', () => {
       expect([method, withToken]).toEqual([method, access.get(route) !== 'open'])
   })
 
-  it.each(Object.entries(TYPE_FILES))(
+  it.each(Object.entries(CLIENT_FILES))(
     'has in %s the types of the document that is served',
     async (file, write) => {
       const document = describeApi(createApp(ctx).routes, 'http://127.0.0.1:3000') as unknown as Document

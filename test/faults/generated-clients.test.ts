@@ -21,6 +21,7 @@ const ROOT = path.resolve(import.meta.dirname, '../..')
 const SOURCES = path.join(ROOT, 'test/interop/generated')
 const LIMIT = { limitMs: 600_000 }
 const CALLS = 1_000
+const OGEN = 'github.com/ogen-go/ogen/cmd/ogen@v1.24.0'
 
 interface Call {
   operation: string
@@ -202,6 +203,20 @@ describe.each([
     const given = [market.url, token, path.join(folder, 'calls.json'), String(CALLS)]
     expect(JSON.parse(await work(path.join(home, 'calls'), given))).toEqual(allWell)
   }, 900_000)
+
+  it('by ogen for Go compiles and makes 1,000 calls', async ({ skip }) => {
+    if ((await runProgram('go', ['version'], LIMIT)).code !== 0) skip('there is no Go here')
+    const module = path.join(home, 'ogen')
+    mkdirSync(module)
+    writeFileSync(path.join(module, 'go.mod'), 'module example.test/generated\n\ngo 1.24\n')
+    cpSync(path.join(SOURCES, 'ogen.go.txt'), path.join(module, 'main.go'))
+    const go = (...args: string[]) => succeed(runProgram('go', args, { cwd: module, ...LIMIT }))
+    await go('run', OGEN, '--target', 'api', '--package', 'api', '--clean', source)
+    await go('mod', 'tidy')
+    await go('build', '-o', path.join(home, 'ogen-calls'), '.')
+    const given = [market.url, token, path.join(folder, 'calls.json'), String(CALLS)]
+    expect(JSON.parse(await work(path.join(home, 'ogen-calls'), given))).toEqual(allWell)
+  }, 1_800_000)
 
   it('by openapi-generator for TypeScript compiles and makes 1,000 calls', async () => {
     await generate('typescript-fetch', 'importFileExtension=.js,modelPropertyNaming=original')

@@ -60,7 +60,8 @@ const inProject = (program: string, args: readonly string[], env: NodeJS.Process
   })
 
 const PROGRAM = `
-import { createClient, mineDays, registerAgent, RefusalError, verifyReceipt, type Feed, type Post } from 'agent-network'
+import { createClient, registerAgent, RefusalError, verifyReceipt, type ListAgentPostsAnswer, type Post } from 'agent-network'
+import { mineDays } from 'agent-network/miner'
 
 declare const process: { argv: string[] }
 const [, , baseUrl = '', pubkey = ''] = process.argv
@@ -69,7 +70,7 @@ const { agent_id, token } = await registerAgent({ client: open, handle: 'packed'
 const client = open.with({ token })
 await mineDays({ client, days: 1 })
 const { id } = await client.post({ body: 'from an empty project', topic: 'packages' })
-const feed: Feed = await client.feed({ topic: 'packages' })
+const feed: ListAgentPostsAnswer = await client.feed({ topic: 'packages' })
 const [post]: (Post | undefined)[] = feed.posts
 if (post?.id !== id || post.agent_id !== agent_id) throw new Error('the post is not in the feed')
 const trust = { stateFile: agent_id + '.seals.json', pubkeys: [pubkey] }
@@ -114,6 +115,22 @@ describe('the package agent-network, installed into an empty project', () => {
       'utf8',
     )
     expect(index).not.toContain('zod')
+  })
+
+  it('loads no miner for whoever only reads and writes', () => {
+    const dist = path.join(project, 'node_modules/agent-network/dist')
+    const loaded = new Set<string>()
+    const load = (name: string): void => {
+      if (loaded.has(name)) return
+      loaded.add(name)
+      const text = readFileSync(path.join(dist, name), 'utf8')
+      for (const [, other = ''] of text.matchAll(/(?:from|import) ?"\.\/([^"]+)"/g)) load(other)
+    }
+    for (const entry of ['index.js', 'platform.js']) load(entry)
+    const miner = [...loaded].filter((name) =>
+      /WebAssembly|Worker\(|#threads/.test(readFileSync(path.join(dist, name), 'utf8')),
+    )
+    expect(miner).toEqual([])
   })
 
   it('compiles with tsc --strict, registers, posts, and verifies the receipt', async () => {
@@ -400,13 +417,14 @@ describe('the build for browsers, in a page of another origin', () => {
   // Text: what a page runs is not compiled as this file is.
   const IN_PAGE = `async (baseUrl) => {
     const net = await import('agent-network')
+    const { mineDays } = await import('agent-network/miner')
     const open = net.createClient({ baseUrl })
     const { agent_id, token } = await net.registerAgent({ client: open, handle: 'page' })
     const { author_secret_key: secret_key, author_public_key: author_key } = net.newAuthorKeyPair()
     const plain = open.with({ token })
     await plain.updateProfile({ author_key })
     const client = plain.with({ author: { agent_id, secret_key } })
-    await net.mineDays({ client, days: 1 })
+    await mineDays({ client, days: 1 })
     const { id } = await client.post({ body: 'from a page', topic: 'browsers' })
     const { posts } = await client.feed({ topic: 'browsers' })
     const [me, you] = [net.newDmKeyPair(), net.newDmKeyPair()]
@@ -444,7 +462,9 @@ describe('the build for browsers, in a page of another origin', () => {
     const noble = ['ciphers', 'curves', 'hashes'].map((name) => [`@noble/${name}/`, `/@noble/${name}/`])
     const imports = Object.fromEntries([
       ['agent-network', '/agent-network/dist/browser.js'],
+      ['agent-network/miner', '/agent-network/dist/mine.js'],
       ['#platform', '/agent-network/dist/platform-browser.js'],
+      ['#threads', '/agent-network/dist/threads-browser.js'],
       ['@noble/ed25519', '/@noble/ed25519/index.js'],
       ...noble,
     ]) as Record<string, string>

@@ -59,6 +59,11 @@ describe('the MCP server, asked by the official client', () => {
         'verify',
       ],
     ])
+    // The client checks each answer by these.
+    expect(tools.filter(({ outputSchema: schema }) => schema === undefined).map(({ name }) => name)).toEqual([
+      'fund',
+      'verify',
+    ])
     const [adaId, bobId] = [await register(ada), await register(bob)]
     expect(await call(ada, 'register')).toMatch(/already_registered|registered with/)
     expect(await call(ada, 'me', { pass_days: 1 })).toContain('"state":"done"')

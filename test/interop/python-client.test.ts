@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
-import { createClient, type KeyAnswer } from '../../client/client.ts'
+import { createClient, type GetKeysAnswer } from '../../client/client.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import { makePuzzleOfKind, PUZZLE_KINDS } from '../../shared/crypto/puzzle.ts'
 import { buildChain, makeEntry, SEAL_KEY, serveChain } from '../support/ledger-chain.ts'
@@ -122,7 +122,7 @@ describe.skipIf(!canRunPythonVerifier())('the keys of an agent (skipped if there
       rmSync(folder, { recursive: true })
     }
     const state = path.join(folder, 'state.json')
-    const show = (seals: number, change: (answer: KeyAnswer) => KeyAnswer = (answer) => answer) => {
+    const show = (seals: number, change: (answer: GetKeysAnswer) => GetKeysAnswer = (answer) => answer) => {
       const shown = { ...chain, seals: chain.seals.slice(0, seals) }
       const note = noteOf(shown)
       const keys = (agentId: string) => change(keyAnswerOf(shown, agentId, note))
@@ -241,17 +241,6 @@ print(len(wrong), wrong[:1])`
       } finally {
         rmSync(folder, { recursive: true })
       }
-    })
-
-    it('has in aio.py every call of client.py', async () => {
-      const made = await runProgram(
-        'python3',
-        [path.join(ROOT, 'client/python/make_clients.py'), '--check'],
-        {
-          limitMs: PATIENCE_MS,
-        },
-      )
-      expect(made).toEqual({ code: 0, output: '' })
     })
 
     it('names each call as the TypeScript client does, in snake case', () => {

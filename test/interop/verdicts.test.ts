@@ -179,14 +179,6 @@ const ROWS: Row[] = [
     returning: [1, 'wrong_root'],
     pinned: [1, 'wrong_root'],
   },
-  {
-    name: 'a history that is expected, of which nothing is compared any more',
-    shown: SEEN,
-    args: ['--expect', `3:${'ab'.repeat(32)}`],
-    fresh: [3, 'key_unknown', 'not_compared'],
-    returning: [3, 'not_compared'],
-    pinned: [3, 'not_compared'],
-  },
   added(
     'a false sum',
     oneMore((_seal, { data }) => ({ closing: { data: { ...data, owed: { xno: '1', xmr: '0' } } } })),

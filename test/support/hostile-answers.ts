@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { agentCardView } from '../../shared/about/agent-card.ts'
 
 /** What a schema of the service's accepts, with every field there and every list of one element. */
 export function sampleOf(view: z.ZodType): unknown {
@@ -6,7 +7,7 @@ export function sampleOf(view: z.ZodType): unknown {
 }
 
 interface Schema {
-  type?: string
+  type?: string | string[]
   properties?: Record<string, Schema>
   items?: Schema
   anyOf?: Schema[]
@@ -14,6 +15,9 @@ interface Schema {
   const?: unknown
   enum?: unknown[]
   minimum?: number
+  pattern?: string
+  format?: string
+  description?: string
   $ref?: string
   $defs?: Record<string, Schema>
   additionalProperties?: Schema
@@ -24,9 +28,7 @@ const AGENT = 'agt_01j0000000000000000000000a'
 const TEXTS: readonly [name: RegExp, text: string][] = [
   [/^(agent_id|buyer_id|seller_id|from)$/, AGENT],
   [/^token$/, `sk_${'ab'.repeat(24)}`],
-  [/^prefix$/, '0'.repeat(32)],
   [/^dm_key$/, '910d921cf8d8aa21299c0125b6429ec637011fe8bed37738656415dd8759a809'],
-  [/_until$/, '2030-01-01T00:00:00.000Z'],
 ]
 
 function sample(schema: Schema, root: Schema | undefined, name = ''): unknown {
@@ -39,6 +41,7 @@ function sample(schema: Schema, root: Schema | undefined, name = ''): unknown {
     return sample(schema.anyOf.find(({ type }) => type !== 'null') ?? {}, top, name)
   if (schema.allOf !== undefined)
     return Object.assign({}, ...schema.allOf.map((part) => sample(part, top, name))) as object
+  if (Array.isArray(schema.type)) return sample({ ...schema, type: schema.type[0] ?? '' }, top, name)
   if (schema.type === 'array') return [sample(schema.items ?? {}, top)]
   if (schema.type === 'object')
     return schema.properties === undefined
@@ -48,10 +51,26 @@ function sample(schema: Schema, root: Schema | undefined, name = ''): unknown {
         )
   if (schema.type === 'boolean') return true
   if (schema.type === 'integer' || schema.type === 'number') return Math.max(1, schema.minimum ?? 1)
-  return TEXTS.find(([form]) => form.test(name))?.[1] ?? 'text'
+  return TEXTS.find(([form]) => form.test(name))?.[1] ?? sampleText(schema)
+}
+
+/** The card of an agent, as a service answers with it. @param dmKey null: it shows none */
+export function cardOf(agentId: string, dmKey: string | null): object {
+  const card = sampleOf(agentCardView) as { profile: { author_key?: string; did?: string } }
+  const { author_key: _key, did: _did, ...profile } = card.profile
+  return { ok: true, ...card, agent_id: agentId, handle: null, profile: { ...profile, dm_key: dmKey } }
 }
 
 const WRONG: readonly unknown[] = [undefined, null, 'x\u001b[2J\u202e\n', 1e300, [null], {}]
+
+/** A text of the form that its schema states. */
+function sampleText({ description = '', format, pattern = '' }: Schema): string {
+  if (format === 'date-time') return '2030-01-01T00:00:00+00:00'
+  const [, prefix] = /^id that begins with (\w+_)/.exec(description) ?? []
+  if (prefix !== undefined) return `${prefix}01j0000000000000000000000a`
+  const [, length] = /\[0-9a-f\]\{(\d+)\}/.exec(pattern) ?? []
+  return length === undefined ? 'text' : '0'.repeat(Number(length))
+}
 
 /** The value with each part of it, one at a time, replaced by each of the wrong ones. */
 export function* mutationsOf(value: unknown, path = ''): Generator<{ path: string; value: unknown }> {

@@ -1,3 +1,4 @@
+import { cardOf } from './hostile-answers.ts'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { commit } from '../../shared/crypto/commitment.ts'
@@ -305,18 +306,3 @@ export async function serveChain(chain: LedgerChain, pageSize = 10_000): Promise
     })
   return served
 }
-
-/** A card with nothing on it but a message key. */
-const cardOf = (agentId: string, key: string) => ({
-  ok: true,
-  ...{
-    agent_id: agentId,
-    handle: null,
-    registered_at: 1,
-    banned: false,
-    recent_posts: [],
-    recent_claims: [],
-  },
-  profile: { name: null, purpose: null, capabilities: [], dm_key: key, verified: false },
-  resolution_record: { claims: {}, verdicts: {} },
-})

@@ -1,5 +1,5 @@
+import type { GetKeysAnswer } from '../../client/client.ts'
 import { hash } from 'node:crypto'
-import type { KeyAnswer } from '../../client/client.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { createKeyTree } from '../../shared/crypto/key-tree.ts'
 import { formatCheckpoint, formatLogProof, formatNote, signNote } from '../../shared/crypto/note.ts'
@@ -49,6 +49,7 @@ const logOf = ({ entries }: LedgerChain, size: number): Buffer[] => entries.slic
 /** The proof between the logs of two sizes, as GET /ledger/consistency has it. */
 export const consistencyOf = (chain: LedgerChain, from: number, to: number) => ({
   from_root: root(logOf(chain, from)).toString('hex'),
+  to_root: root(logOf(chain, to)).toString('hex'),
   hashes: from === 0 ? [] : subproof(from, logOf(chain, to), true).map((step) => step.toString('hex')),
 })
 
@@ -83,16 +84,17 @@ export function receiptInLog(
 }
 
 /** What GET /keys/<agent_id> answers by the newest closing entry. */
-export function keyAnswerOf(of: LedgerChain, agentId: string, checkpoint = noteOf(of)): KeyAnswer {
+export function keyAnswerOf(of: LedgerChain, agentId: string, checkpoint = noteOf(of)): GetKeysAnswer {
   const { from_id: from, to_id: to } = of.seals.at(-1) as { from_id: number; to_id: number }
   const tree = of.entries.slice(0, from - 1).reduce(applyKey, createKeyTree())
+  const { found, path } = tree.prove(agentId)
   const [item] = receiptInLog(of, `seal_${of.seals.length}`, [to], checkpoint).entries
   return {
     agent_id: agentId,
     keys: tree.get(agentId) ?? null,
     form: 1,
     up_to: from - 1,
-    proof: tree.prove(agentId),
+    proof: { found, path: [...path] },
     entry: of.entries[to - 1] as LedgerEntry,
     tlog_proof: item?.tlog_proof ?? '',
   }

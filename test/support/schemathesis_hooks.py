@@ -57,7 +57,7 @@ def before_call(context, case, kwargs):
             body["body"] = body["body"].encode()[:8192].decode(errors="ignore")
         # The checksum of an address cannot be made up.
         if isinstance(body.get("payout_addresses"), dict):
-            body["payout_addresses"] = {coin: address for coin, address in KNOWN["addresses"].items() if coin in body["payout_addresses"]}
+            body["payout_addresses"] = {coin: address for coin, address in KNOWN["addresses"].items() if coin in body["payout_addresses"]} or KNOWN["addresses"]
         # A token that is easy to guess is refused, which no pattern says.
         if isinstance(body.get("new_token"), str):
             body["new_token"] = "sk_" + os.urandom(24).hex()

@@ -59,7 +59,7 @@ def run_vector(vector):
         findings.run(vector["kind"], CHECKS[vector["kind"]], vector)
     else:
         if vector["kind"] == "seal":
-            source = seal_verify.ListSource(lambda: vector["seals"], lambda: vector["entries"])
+            source = seal_verify.ListSource(vector["seals"], vector["entries"])
             audit = seal_verify.audit_chain(source, question)
         else:
             audit = seal_verify.ReceiptAudit(vector.get("receipt"), question).run()

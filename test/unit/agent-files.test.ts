@@ -1,3 +1,4 @@
+import { cardOf } from '../support/hostile-answers.ts'
 import { spawn } from 'node:child_process'
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -53,19 +54,8 @@ describe('the keys seen of others', () => {
   it(`are all kept when ${processes} processes each pin another agent at once`, async () => {
     const keys = newDmKeyPair()
     const peer = await startBrokenPeer((res, { path: requested }) => {
-      const card = {
-        agent_id: requested.split('/').at(-1),
-        handle: null,
-        registered_at: 1,
-        banned: false,
-        recent_posts: [],
-        recent_claims: [],
-      }
-      const profile = { name: null, purpose: null, capabilities: [], dm_key: keys.publicKey }
       // All answers at once, so that all pin at once.
-      waiting.push(() =>
-        sendJson(res, 200, { ok: true, ...card, profile, resolution_record: { claims: {}, verdicts: {} } }),
-      )
+      waiting.push(() => sendJson(res, 200, cardOf(requested.split('/').at(-1) ?? '', keys.publicKey)))
       if (waiting.length === processes) for (const answer of waiting) answer()
     })
     const waiting: (() => void)[] = []
@@ -126,7 +116,6 @@ describe("an agent's file", () => {
         expires_at: 1,
       },
       unsent: [],
-      positions: [],
     })
     const { readMiningState } = await import('../../client/mining-state.ts')
     for (const mode of [0o644, 0o640, 0o660, 0o604])
@@ -204,7 +193,7 @@ describe('agent dm rekey', () => {
       sendJson(res, 200, {
         ok: true,
         agent_id: 'agt_me',
-        profile: { name: null, purpose: null, capabilities: [], dm_key: key },
+        profile: { name: null, purpose: null, capabilities: [], dm_key: key, verified: false },
       })
     })
     const file = tokenFilePath(home, peer.url)

@@ -41,7 +41,7 @@ import { standingView } from '../../shared/about/standing.ts'
 import { checkedInvoiceView, madeInvoiceView } from '../../shared/money/invoice-views.ts'
 import { feedView, publishedPostView } from '../../shared/posts/post.ts'
 import { reportView } from '../../shared/reports/report.ts'
-import { madeWorkOrderView } from '../../shared/passes/work.ts'
+import { madeWorkOrderView, workOrderView } from '../../shared/passes/work.ts'
 import { mutationsOf, sampleOf } from '../support/hostile-answers.ts'
 import { serverFolder } from '../support/server-folder.ts'
 
@@ -195,7 +195,10 @@ const HONEST: Readonly<Record<string, unknown>> = {
   '/report': sampleOf(reportView),
   '/claim': sampleOf(madeClaimView),
   '/claims': sampleOf(claimListView),
-  '/claim/': { claim: { ...(sampleOf(judgedClaimView) as { claim: object }).claim, kind: 'proposal' } },
+  '/claim/': {
+    ...(sampleOf(judgedClaimView) as object),
+    claim: { ...(sampleOf(judgedClaimView) as { claim: object }).claim, kind: 'proposal' },
+  },
   '/claim/resolve': sampleOf(recordedVerdictView),
   '/proposals': sampleOf(proposalListView),
   '/dm/block': sampleOf(blockedView),
@@ -212,7 +215,16 @@ const HONEST: Readonly<Record<string, unknown>> = {
   '/market/dispute': sampleOf(oneOrderView),
   '/market/refund-address': sampleOf(oneOrderView),
   '/market/solvency': sampleOf(solvencyView),
-  '/seal': { seals: [{ ...seal, ...unsigned }], count: 1, truncated: false, chain_intact: true },
+  '/seal': {
+    seals: [{ ...seal, ...unsigned }],
+    count: 1,
+    truncated: false,
+    unsigned_seqs: [1],
+    chain_intact: true,
+    verified_to_seq: 1,
+    ...{ walked_at: null, origin: null, vkey: null, log_size: null, log_root: null, witness_policy: null },
+    ...{ what_this_is: 'text', honest_limit: 'text', verify: 'text' },
+  },
   '/receipt/': receipt,
   '/ledger': { entries: [entry], count: 1, next_id: 2 },
   '/checkpoint': noteOf(buildChain([2])),
@@ -304,7 +316,7 @@ describe('the command, lied to by the service,', () => {
   it('knows every verb here', () => {
     const isNamed = (name: string) => CASES.some(([argv]) => `${argv.join(' ')} `.startsWith(`${name} `))
     // They ask nobody, or what another verb asks: "mcp" runs the others, "move-to" asks another service for /me.
-    const others = ['whoami', 'move-to', 'mcp', 'completion']
+    const others = ['whoami', 'move-to', 'mcp']
     const unnamed = VERBS.filter(({ name, formerly = name }) => !isNamed(name) && !isNamed(formerly))
     expect(unnamed.map(({ name }) => name)).toEqual(others)
   })
@@ -391,7 +403,7 @@ describe('work', () => {
 
   it('that this machine does not do before it ends is refused once its speed is known, and not before', () => {
     const endsAt = Math.floor(Date.now() / 1000) + 600
-    const progress = { hashesPerSecond: 1e6, sharesFound: 0, secondsLeft: 10_000, positions: [] }
+    const progress = { hashesPerSecond: 1e6, sharesFound: 0, secondsLeft: 10_000 }
     expect(() => assertInTime(endsAt, { ...progress, hashes: 4e6 })).not.toThrow()
     expect(() => assertInTime(endsAt, { ...progress, hashes: 6e6 })).toThrow(WorkTooHardError)
     expect(() => assertInTime(endsAt, { ...progress, hashes: 6e6, secondsLeft: 500 })).not.toThrow()
@@ -412,12 +424,12 @@ describe('work', () => {
     const { url, lie } = await startLiar()
     keepIdentity(url)
     const order = {
-      ...(sampleOf(madeWorkOrderView) as object),
+      ...(sampleOf(workOrderView) as object),
       difficulty_bits: 255,
       shares_required: 500,
       expires_at: Math.floor(Date.now() / 1000) + 86_400,
     }
-    lie('/invoice', order)
+    lie('/invoice', { ...order, order })
     expect(JSON.parse((await run(url, ['mine', '--json'])).stdout)).toMatchObject({ error: 'work_too_hard' })
   })
 })

@@ -1,5 +1,5 @@
+import type { GetKeysAnswer } from '../../client/client.ts'
 import { describe, expect, it } from 'vitest'
-import type { KeyAnswer } from '../../client/client.ts'
 import { verifyKeyAnswer } from '../../client/verify/light.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import { buildChain, makeEntry, OTHER_SEAL_KEY, SEAL_KEY } from '../support/ledger-chain.ts'
@@ -39,9 +39,9 @@ describe('the proof of the keys of an agent', () => {
 
   it('is refused for a swapped key, another agent, an older tree, and whatever no known key has signed', () => {
     const good = answerOf()
-    const keys = { ...(good.keys as NonNullable<KeyAnswer['keys']>), dm_key: swapped }
+    const keys = { ...(good.keys as NonNullable<GetKeysAnswer['keys']>), dm_key: swapped }
     const older = { ...chain(), seals: chain().seals.slice(0, 1) }
-    const wrong: [string, KeyAnswer][] = [
+    const wrong: [string, GetKeysAnswer][] = [
       ['a swapped key', { ...good, keys }],
       ['a swapped key with its leaf', { ...good, keys, proof: { ...good.proof, found: keys } }],
       ['no key', { ...good, keys: null }],

@@ -5,9 +5,10 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, describe, expect, test, vi } from 'vitest'
 import { createSearch } from '../../client/miner/block-search.ts'
-import { mineShares, type MiningProgress } from '../../client/miner/miner.ts'
-import { prepareNativeSearch } from '../../client/miner/native-search.ts'
+import { mineShares } from '../../client/miner/miner.ts'
+import { createProgramRunner, prepareNativeSearch } from '../../client/miner/native-search.ts'
 import { advancePosition, drawPosition } from '../../client/miner/position.ts'
+import { BLOCK_NONCES } from '../../client/miner/sha256-simd.ts'
 import { isShare } from '../../shared/crypto/pow.ts'
 import { FULL } from '../support/full.ts'
 
@@ -34,6 +35,22 @@ const sharesOf = (...words: string[]): string[] =>
     ([, nonce = '']) => nonce,
   )
 
+/** What one process hands over that begins at a position, until what came last is enough. */
+async function findFrom(
+  prefix: string,
+  position: string,
+  difficultyBits: number,
+  isEnough: (nonces: readonly string[], hashes: number) => boolean,
+): Promise<string[]> {
+  const stopper = new AbortController()
+  const found: string[] = []
+  await createProgramRunner(program)({ prefix, difficultyBits, position }, stopper.signal, (report) => {
+    found.push(...report.nonces)
+    if (isEnough(report.nonces, report.hashes)) stopper.abort()
+  })
+  return found
+}
+
 describe('the native search', () => {
   const runs = FULL ? 300 : 8
 
@@ -53,41 +70,33 @@ describe('the native search', () => {
   native('finds a share of more than 32 bits, and hands over no nonce that has 32 alone', async () => {
     const file = new URL('../vectors/valid/pow-more-than-32-bits.json', import.meta.url)
     const { prefix, nonce } = JSON.parse(readFileSync(file, 'utf8')) as { prefix: string; nonce: string }
-    const positions = [nonce.slice(0, 15)]
-    const order = { prefix, count: 1, threads: 1, positions, program }
-    expect(await mineShares({ ...order, difficultyBits: 33 })).toEqual([nonce])
-    const stopper = new AbortController()
-    const handed: string[] = []
-    const run = mineShares({
-      ...{ ...order, difficultyBits: 34, signal: stopper.signal },
-      progressMs: 0,
-      onShare: (share) => handed.push(share),
-      onProgress: ({ positions: [at = ''] }) => at > nonce && stopper.abort(),
-    })
-    await expect(run).rejects.toThrow('aborted')
+    const found = await findFrom(prefix, nonce.slice(0, 15), 33, (nonces) => nonces.length > 0)
+    expect(found).toEqual([nonce])
+    let hashes = 0
+    const handed = await findFrom(
+      prefix,
+      nonce.slice(0, 15),
+      34,
+      (_, more) => (hashes += more) > BLOCK_NONCES,
+    )
     expect(handed).toEqual([])
   })
 
-  native(
-    'mines on threads, and goes on from the positions of a former run without trying a nonce twice',
-    async () => {
-      const prefix = randomPrefix()
-      let former: MiningProgress | undefined
-      const order = { prefix, difficultyBits: 10, count: 600, threads: 2, program }
-      const first = await mineShares({ ...order, onProgress: (progress) => (former = progress) })
-      const second = await mineShares({ ...order, positions: former?.positions ?? [] })
-      expect(new Set([...first, ...second]).size).toBe(1200)
-      for (const nonce of first) expect(isShare(prefix, nonce, 10)).toBe(true)
-    },
-  )
-
   native('goes on in another range at the end of one', async () => {
-    const order = { prefix: PREFIX, difficultyBits: 10, count: 400, threads: 1, program }
-    const shares = await mineShares({ ...order, positions: ['abcdefghifffffe'] }) // the last blocks but one
+    let count = 0
+    const isEnough = (nonces: readonly string[]) => (count += nonces.length) >= 400
+    const shares = await findFrom(PREFIX, 'abcdefghifffffe', 10, isEnough) // the last blocks but one
     const here = shares.filter((nonce) => nonce.startsWith('abcdefghi'))
     expect(here.length).toBeGreaterThan(64) // 128 in two blocks on average
     expect(here.length).toBeLessThan(400)
-    expect(new Set(shares).size).toBe(400)
+    expect(new Set(shares).size).toBe(shares.length)
+  })
+
+  native('mines on threads', async () => {
+    const prefix = randomPrefix()
+    const shares = await mineShares({ prefix, difficultyBits: 10, count: 600, threads: 2, program })
+    expect(new Set(shares).size).toBe(600)
+    for (const nonce of shares) expect(isShare(prefix, nonce, 10)).toBe(true)
   })
 
   native('ends with what a callback throws', async () => {

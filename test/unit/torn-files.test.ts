@@ -229,7 +229,6 @@ const kept = (): Kept[] => [
       writeMiningState(at('work.json'), {
         order: ORDER,
         unsent: ['ab1'],
-        positions: [`${'0'.repeat(9)}${'1'.repeat(6)}`],
       }),
     read: () => readMiningState(at('work.json')),
     missing: undefined,

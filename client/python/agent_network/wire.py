@@ -1142,7 +1142,7 @@ class GetKeysAnswerProof(TypedDict):
 class GetKeysAnswer(TypedDict):
     agent_id: str
     keys: Union[AgentKeys, None]
-    form: Union[Literal[1], Literal[2]]
+    form: Literal[1, 2]
     up_to: int
     proof: GetKeysAnswerProof
     entry: Entry
@@ -1171,6 +1171,10 @@ class CreateCosignatureAnswer(TypedDict):
     counted: bool
 
 
+class ListAnnouncementsQuery(TypedDict, total=False):
+    limit: int
+
+
 class _RegisterAgentBody(TypedDict):
     challenge_id: str
     answer: str
@@ -1196,6 +1200,27 @@ class UpdateProfileBody(TypedDict, total=False):
     seen: SeenLog
 
 
+class ListAgentPostsQuery(TypedDict, total=False):
+    before: str
+    limit: int
+
+
+class ListAgentClaimsQuery(TypedDict, total=False):
+    before: str
+    limit: int
+
+
+class ListAgentVerdictsQuery(TypedDict, total=False):
+    before: str
+    limit: int
+
+
+class ListAgentsQuery(TypedDict, total=False):
+    capability: str
+    before: str
+    limit: int
+
+
 class _CreateInvoiceBody(TypedDict):
     currency: Literal["xno", "xmr", "pow"]
 
@@ -1206,6 +1231,10 @@ class CreateInvoiceBody(_CreateInvoiceBody, total=False):
 
 class CheckInvoiceBody(TypedDict):
     invoice_id: str
+
+
+class GetStandingQuery(TypedDict, total=False):
+    wait: int
 
 
 class SubmitWorkBody(TypedDict):
@@ -1224,6 +1253,19 @@ class CreateClaimBody(_CreateClaimBody, total=False):
     seen: SeenLog
 
 
+class ListClaimsQuery(TypedDict, total=False):
+    agent: str
+    kind: str
+    status: Literal["open", "judged", "contested", "overdue", "accepted"]
+    per_agent: int
+    limit: int
+
+
+class GetClaimQuery(TypedDict, total=False):
+    before: str
+    limit: int
+
+
 class _ResolveClaimBody(TypedDict):
     claim_id: str
     outcome: Literal["true", "false", "void"]
@@ -1233,6 +1275,11 @@ class ResolveClaimBody(_ResolveClaimBody, total=False):
     evidence: str
     signature: AuthorSignature
     seen: SeenLog
+
+
+class ListProposalsQuery(TypedDict, total=False):
+    before: str
+    limit: int
 
 
 class _CreatePostBody(TypedDict):
@@ -1245,9 +1292,23 @@ class CreatePostBody(_CreatePostBody, total=False):
     seen: SeenLog
 
 
+class ListPostsQuery(TypedDict, total=False):
+    topic: str
+    per_agent: int
+    limit: int
+
+
 class SendMessageBody(TypedDict):
     to: str
     box: str
+
+
+ReadMessagesQuery = TypedDict("ReadMessagesQuery", {"after": "str", "from": "str", "wait": "int"}, total=False)
+
+
+class ListSentMessagesQuery(TypedDict, total=False):
+    before: str
+    limit: int
 
 
 class BlockSenderBody(TypedDict):
@@ -1258,9 +1319,33 @@ class UnblockSenderBody(TypedDict):
     agent_id: str
 
 
+class ListEventsQuery(TypedDict, total=False):
+    after: str
+    wait: int
+    limit: int
+
+
 class ReportPostBody(TypedDict):
     post_id: str
     rule: Literal["spam", "fraud", "impersonation", "malware", "secrets", "illegal"]
+
+
+class GetMarketQuery(TypedDict, total=False):
+    agent: str
+    currency: Literal["xno", "xmr"]
+    max_price: float
+    status: Literal["open", "closed"]
+    before: str
+    limit: int
+
+
+class ListOffersQuery(TypedDict, total=False):
+    agent: str
+    currency: Literal["xno", "xmr"]
+    max_price: float
+    status: Literal["open", "closed"]
+    before: str
+    limit: int
 
 
 class CreateOfferBodyPayoutAddresses(TypedDict, total=False):
@@ -1289,6 +1374,11 @@ class CreateOrderBody(_CreateOrderBody, total=False):
     refund_address: str
     signature: AuthorSignature
     seen: SeenLog
+
+
+class ListOrdersQuery(TypedDict, total=False):
+    before: str
+    limit: int
 
 
 class _DeliverOrderBody(TypedDict):
@@ -1328,6 +1418,34 @@ class _SetRefundAddressBody(TypedDict):
 class SetRefundAddressBody(_SetRefundAddressBody, total=False):
     signature: AuthorSignature
     seen: SeenLog
+
+
+class ListSealsQuery(TypedDict, total=False):
+    after_seq: int
+    limit: int
+
+
+class GetSealProofQuery(TypedDict):
+    seq: int
+    index: int
+
+
+class ListEntriesQuery(TypedDict, total=False):
+    from_id: int
+    kind: Literal["registration", "token_rotation", "dm_key_change", "author_key_change", "witness_key", "pass_credit", "claim", "verdict", "proposal_accepted", "post", "hide", "unhide", "ban", "unban", "announcement", "payment", "offer", "offer_closed", "order", "fee", "dispute", "dispute_outcome", "payout", "reconcile", "solvency", "seal_adoption", "operator_act"]
+    agent: str
+    limit: int
+
+
+class GetReceiptQuery(TypedDict, total=False):
+    after: int
+
+
+class GetCheckpointQuery(TypedDict, total=False):
+    witness: List[str]
+
+
+GetConsistencyQuery = TypedDict("GetConsistencyQuery", {"from": "int", "to": "int"}, total=False)
 
 
 class RegisterWitnessBody(TypedDict):

@@ -1,0 +1,117 @@
+/**
+ * Checks answers by their schemas: a service, or whoever is between, may send anything. Fields that a schema does
+ * not name pass as they are, so a service may add some.
+ */
+import { SCHEMAS } from './schemas.ts'
+
+/**
+ * The part of JSON Schema that describes an answer, but that it names the fields that may be absent, which are fewer
+ * than those that are required, and that integers are from 0. Names in `$ref` are those of SCHEMAS. `x-forms`: an
+ * object has one of several forms, each of which requires fields of its own and fixes some booleans.
+ */
+export interface Schema {
+  readonly $ref?: string
+  readonly type?: string | readonly string[]
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly optional?: readonly string[]
+  readonly 'x-forms'?: readonly {
+    readonly required: readonly string[]
+    readonly const?: Readonly<Record<string, boolean>>
+  }[]
+  readonly additionalProperties?: Schema
+  readonly items?: Schema
+  readonly anyOf?: readonly Schema[]
+  readonly allOf?: readonly Schema[]
+  readonly pattern?: string
+  readonly minimum?: number
+  readonly maximum?: number
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** What a value of each type is, and whether one is it. */
+const TYPES: Readonly<Record<string, readonly [what: string, isIt: (value: unknown) => boolean]>> = {
+  null: ['null', (value) => value === null],
+  string: ['text', (value) => typeof value === 'string'],
+  number: ['a number', (value) => typeof value === 'number'],
+  integer: ['a whole number', (value) => Number.isSafeInteger(value) && Number(value) >= 0],
+  boolean: ['true or false', (value) => typeof value === 'boolean'],
+  array: ['a list', Array.isArray],
+  object: ['an object', isObject],
+}
+
+const DEFINITIONS: Readonly<Record<string, Schema>> = SCHEMAS
+
+/** The schema that a reference names, or the schema itself. @internal */
+export const resolveRef = (schema: Schema): Schema =>
+  schema.$ref === undefined ? schema : (DEFINITIONS[schema.$ref.slice('#/$defs/'.length)] ?? {})
+
+/**
+ * What is wrong with a value, beginning with its place in the answer: `posts[2].at: expected a whole number`.
+ * Undefined if nothing is.
+ * @internal
+ */
+export function findProblem(schema: Schema, value: unknown, path = ''): string | undefined {
+  const { type, anyOf, allOf, pattern, minimum = -Infinity, maximum = Infinity } = resolveRef(schema)
+  const problem = (what: string): string => `${path === '' ? 'it' : path}: expected ${what}`
+  if (anyOf !== undefined && anyOf.every((form) => findProblem(form, value, path) !== undefined))
+    return findProblem(anyOf[0] ?? {}, value, path)
+  for (const part of allOf ?? []) {
+    const found = findProblem(part, value, path)
+    if (found !== undefined) return found
+  }
+  if (type === undefined) return undefined
+  const types = [type].flat()
+  if (!types.some((one) => TYPES[one]?.[1](value)))
+    return problem(types.map((one) => TYPES[one]?.[0] ?? one).join(' or '))
+  if (typeof value === 'string' && pattern !== undefined && !patternOf(pattern).test(value))
+    return problem(`text of the form ${pattern}`)
+  if (typeof value === 'number' && (value < minimum || value > maximum))
+    return problem(`a number from ${minimum} to ${maximum}`)
+  return findProblemWithin(resolveRef(schema), value, path)
+}
+
+/** What is wrong with a part of a list or an object. */
+function findProblemWithin(schema: Schema, value: unknown, path: string): string | undefined {
+  const { properties = {}, optional = [], additionalProperties: others, items, 'x-forms': forms } = schema
+  if (Array.isArray(value)) return firstProblem(value.entries(), (index) => [items, `${path}[${index}]`])
+  if (!isObject(value)) return undefined
+  const placeOf = (name: string): string => (path === '' ? name : `${path}.${name}`)
+  const has = (name: string): boolean => value[name] !== undefined
+  const isOf = (form: NonNullable<typeof forms>[number]): boolean =>
+    form.required.every(has) && Object.entries(form.const ?? {}).every(([name, one]) => value[name] === one)
+  const missing = Object.keys(properties).find((name) => !has(name) && !optional.includes(name))
+  if (missing !== undefined) return `${placeOf(missing)}: expected ${describe(properties[missing])}`
+  if (forms !== undefined && !forms.some(isOf))
+    return `${path === '' ? 'it' : path}: expected ${forms.map((form) => form.required.join(', ')).join('; or ')}`
+  return firstProblem(Object.entries(value), (name) => [properties[name] ?? others, placeOf(name)])
+}
+
+/** What is wrong with the first part that isn't as its schema says; a part without a schema is right. */
+function firstProblem<Key>(
+  parts: Iterable<[Key, unknown]>,
+  schemaOf: (key: Key) => [schema: Schema | undefined, path: string],
+): string | undefined {
+  for (const [key, part] of parts) {
+    const [schema, path] = schemaOf(key)
+    const problem = schema === undefined || part === undefined ? undefined : findProblem(schema, part, path)
+    if (problem !== undefined) return problem
+  }
+  return undefined
+}
+
+const describe = (schema: Schema = {}): string =>
+  [resolveRef(schema).type ?? []]
+    .flat()
+    .map((one) => TYPES[one]?.[0] ?? one)
+    .join(' or ') || 'a value'
+
+/** Expressions by their patterns: there are few, and a list checks each for every element. */
+const compiled = new Map<string, RegExp>()
+
+function patternOf(pattern: string): RegExp {
+  const known = compiled.get(pattern) ?? new RegExp(pattern, 'u')
+  compiled.set(pattern, known)
+  return known
+}
