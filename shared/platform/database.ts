@@ -89,6 +89,8 @@ export interface Database {
   now(): number
   /** Free bytes of the database's disk; undefined if the server doesn't say. */
   freeDiskBytes(): Promise<number | undefined>
+  /** What the database's own files take of the disk, in bytes: collections and indexes. */
+  storedBytes(): Promise<number>
   /**
    * The members of the replica set as its primary sees them; none if this user may not ask, or a router
    * answers.
@@ -239,6 +241,10 @@ export function openDatabase(options: DatabaseOptions): Database {
         .db()
         .command({ dbStats: 1 })
       return typeof total === 'number' && typeof used === 'number' && total > 0 ? total - used : undefined
+    },
+    async storedBytes() {
+      const { storageSize, indexSize } = await connection.getClient().db().command({ dbStats: 1 })
+      return Number(storageSize) + Number(indexSize)
     },
     members: () => readMembers(connection),
     async close() {

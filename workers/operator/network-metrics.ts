@@ -251,10 +251,12 @@ const disk: NetworkCollector = {
   name: 'disk',
   open(gauge) {
     const free = gauge('disk_free_bytes', 'Free where the database lies')
+    const stored = gauge('database_bytes', "What the database's own files take of it")
     const mark = gauge('disk_mark_bytes', 'Below this the API takes no writes (MIN_FREE_DISK_GB)')
     return async (ctx) => {
       const bytes = await ctx.database.freeDiskBytes()
       if (bytes !== undefined) free.set(bytes)
+      stored.set(await ctx.database.storedBytes())
       mark.set(ctx.config.minFreeDiskBytes)
     }
   },
@@ -301,13 +303,26 @@ const FINDINGS_LIMIT_MS = SECOND_MS
 /** A slower collector is left out of the scrape, and its `collector_up` is 0. */
 const COLLECT_LIMIT_MS = 4 * SECOND_MS
 
+export interface NetworkReading {
+  /** All gauges in Prometheus's text format. */
+  text: string
+  /** The same as numbers. */
+  series: readonly NetworkSeries[]
+}
+
+/** One series of a gauge, without the prefix of its name. */
+export interface NetworkSeries {
+  name: string
+  labels: Partial<Record<string, string | number>>
+  value: number
+}
+
 /**
  * Creates the network's gauges.
  *
- * @returns a function that reads them all and returns them in Prometheus's text format; what can't be read is
- *   left out
+ * @returns a function that reads them all; what can't be read is left out
  */
-export function openNetworkMetrics(ctx: Context): () => Promise<string> {
+export function openNetworkMetrics(ctx: Context): () => Promise<NetworkReading> {
   const registry = new Registry()
   const up = new Gauge({
     name: `${METRIC_PREFIX}collector_up`,
@@ -331,7 +346,7 @@ export function openNetworkMetrics(ctx: Context): () => Promise<string> {
     const clear = (): void => clearings.forEach((clearGauge) => clearGauge())
     return { name, clear, collect }
   })
-  const read = async (): Promise<string> => {
+  const read = async (): Promise<NetworkReading> => {
     await Promise.all(
       collectors.map(async ({ name, clear, collect }) => {
         clear()
@@ -349,10 +364,14 @@ export function openNetworkMetrics(ctx: Context): () => Promise<string> {
         }
       }),
     )
-    return registry.metrics()
+    const [text, gauges] = await Promise.all([registry.metrics(), registry.getMetricsAsJSON()])
+    const series = gauges.flatMap(({ name, values }) =>
+      values.map(({ labels, value }) => ({ name: name.slice(METRIC_PREFIX.length), labels, value })),
+    )
+    return { text, series }
   }
   // Two scrapes at once would empty each other's gauges.
-  let reading: Promise<string> | undefined
+  let reading: Promise<NetworkReading> | undefined
   return () => {
     reading ??= read().finally(() => (reading = undefined))
     return reading
