@@ -1,13 +1,11 @@
 import { REQUEST_BUCKETS, type ProcessCounts } from '../platform/metrics.ts'
-import type { Counting } from '../platform/process-store.ts'
-import { POOLS, queueRow, QUEUE_NAMES } from '../platform/queues.ts'
 
 /**
  * What the whole network has counted since its first sample. It never falls: what a process counts begins at 0
  * again with each start, and goes on here.
  */
 export interface Totals extends Pick<ProcessCounts, 'requests' | 'failures' | 'jobs'> {
-  /** Seconds of the processor by role: see roleOf(). */
+  /** Seconds of the processor by what processes are for: see Counting. */
   cpu_seconds: Record<string, number>
 }
 
@@ -31,17 +29,12 @@ export interface Counted {
   processes: Record<string, ProcessCounts>
 }
 
-/**
- * Names what a process is for: `api`, or the pools that its queues belong to, such as `ledger+signer`; `workers`
- * if it serves all of them.
- */
-export function roleOf({ part, queues }: Pick<Counting, 'part' | 'queues'>): string {
-  if (part === 'api') return 'api'
-  const served = new Set(
-    QUEUE_NAMES.filter((name) => queues.includes(name)).map((name) => queueRow(name).pool),
-  )
-  const pools = POOLS.filter((pool) => served.has(pool))
-  return pools.length === POOLS.length ? 'workers' : pools.join('+') || 'idle'
+/** What one process has counted since it started. */
+export interface Counting {
+  _id: string
+  /** What the process is for: `api`, or the pools that it serves, such as `ledger+signer`. */
+  role: string
+  counts: ProcessCounts
 }
 
 const NOTHING_COUNTED: ProcessCounts = { requests: [], failures: 0, jobs: {}, cpu_seconds: 0, waiting: 0 }
@@ -61,14 +54,12 @@ export function addCounts(last: Counted | undefined, seen: readonly Counting[], 
       cpu_seconds: {},
     },
   )
-  for (const process of seen) {
-    const { counts } = process
-    const before = last?.processes[process._id] ?? NOTHING_COUNTED
+  for (const { _id, role, counts } of seen) {
+    const before = last?.processes[_id] ?? NOTHING_COUNTED
     totals.requests = totals.requests.map(
       (count, index) => count + (counts.requests[index] ?? 0) - (before.requests[index] ?? 0),
     )
     totals.failures += counts.failures - before.failures
-    const role = roleOf(process)
     totals.cpu_seconds[role] = (totals.cpu_seconds[role] ?? 0) + counts.cpu_seconds - before.cpu_seconds
     for (const [queue, { count, seconds }] of Object.entries(counts.jobs)) {
       const total = (totals.jobs[queue] ??= { count: 0, seconds: 0 })

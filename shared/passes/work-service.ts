@@ -197,10 +197,18 @@ async function storeShares(
  * only if the order still has exactly these pages and the batch is still waiting; otherwise everything is
  * read again. A page's number is unique, and pages never change.
  *
+ * @returns what this call counted
  * @throws Refusal `unavailable` if other workers kept verifying batches of the same orders for too long; any
  *   error of the database
  */
-export const verifyBatch = (ctx: WorkContext, batchId: string): Promise<void> => verifierOf(ctx)(batchId)
+export const verifyBatch = (ctx: WorkContext, batchId: string): Promise<BatchCounts> =>
+  verifierOf(ctx)(batchId)
+
+/** How many nonces of a batch count and how many don't; none of either if it was verified before. */
+export interface BatchCounts extends Readonly<Record<string, number>> {
+  readonly accepted: number
+  readonly rejected: number
+}
 
 /** Returns the function of a context that verifies batches in groups; it is created at the first call. */
 const verifierOf = oncePer((ctx: WorkContext) => {
@@ -220,7 +228,8 @@ async function verifyTogether(
   ctx: WorkContext,
   cache: CountedNonceCache,
   batchIds: readonly string[],
-): Promise<void[]> {
+): Promise<BatchCounts[]> {
+  const counts = new Map<string, BatchCounts>()
   await change({
     now: () => ctx.database.now(),
     read: () => readWaiting(ctx, cache, batchIds),
@@ -238,9 +247,11 @@ async function verifyTogether(
         if (page !== undefined) setLastPage(counted, page)
         cache.putBack(order._id, counted)
       }
+      for (const { _id, accepted, outcomes } of verifications.flatMap(({ batches }) => batches))
+        counts.set(_id, { accepted, rejected: outcomes.length - accepted })
     },
   })
-  return batchIds.map(() => undefined)
+  return batchIds.map((id) => counts.get(id) ?? { accepted: 0, rejected: 0 })
 }
 
 /** The waiting batches of an order, with everything that decides what counts of them. */

@@ -1,16 +1,15 @@
 import { describe, expect, it } from 'vitest'
-import { addCounts, quantileMs, roleOf, toSeries, type Sample } from '../../shared/operation/sample.ts'
+import { addCounts, quantileMs, toSeries, type Sample } from '../../shared/operation/sample.ts'
 import { createMetrics, REQUEST_BUCKETS, type ProcessCounts } from '../../shared/platform/metrics.ts'
 import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
+import { roleOf } from '../../workers/operator/sampler.ts'
 
 const NOTHING: ProcessCounts = { requests: [], failures: 0, jobs: {}, cpu_seconds: 0, waiting: 0 }
 const buckets = (...counts: number[]): number[] =>
   [...REQUEST_BUCKETS, Infinity].map((_, index) => counts[index] ?? 0)
 const api = (_id: string, counts: Partial<ProcessCounts>) => ({
   _id,
-  part: 'api',
-  queues: [],
-  isAlive: true,
+  role: 'api',
   counts: { ...NOTHING, ...counts },
 })
 const sampleAt = (at: number, requests: number[], levels: Record<string, number> = {}): Sample => ({
@@ -52,7 +51,7 @@ describe('the totals of the network', () => {
   it('count nothing twice of a process that was silent for a while', () => {
     const silent = api('a', { requests: buckets(5) })
     const first = addCounts(undefined, [silent], 10)
-    const second = addCounts(first, [{ ...silent, isAlive: false }], 20)
+    const second = addCounts(first, [silent], 20)
     expect(addCounts(second, [api('a', { requests: buckets(6) })], 30).totals.requests[0]).toBe(6)
   })
 

@@ -4,16 +4,19 @@ import { RINGS } from '../../shared/operation/sample-store.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { watchHealth } from '../../shared/platform/health.ts'
 import { createLog } from '../../shared/platform/log.ts'
-import { openNetworkMetrics } from '../../workers/operator/network-metrics.ts'
+import { openNetworkMetrics, SAMPLED_COLLECTORS } from '../../workers/operator/network-metrics.ts'
 import { takeSample } from '../../workers/operator/sampler.ts'
 import { startOperatorServer, type OperatorServer } from '../../workers/operator/server.ts'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { PATIENT } from '../support/servers.ts'
 import { startService, type TestService } from '../support/service.ts'
 
 const TOKEN = 'operator-token-of-this-test'
 let service: TestService
 let ctx: Context
-let shiftMs = 0
+/** By the clocks of this machine and of the database. It goes on only by later(). */
+let nowMs = Date.now()
 
 beforeAll(async () => {
   service = await startService({ queues: ['sweep'] })
@@ -29,7 +32,7 @@ beforeAll(async () => {
     },
     'workers',
   )
-  ctx = openContext(config, createLog('operator', 'silent'), { now: () => Date.now() + shiftMs })
+  ctx = openContext(config, createLog('operator', 'silent'), { now: () => nowMs })
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
 })
 
@@ -38,9 +41,16 @@ afterAll(async () => {
   await service?.stop()
 })
 
-const later = (seconds: number) => (shiftMs += 1_000 * seconds)
+const later = (seconds: number) => (nowMs += 1_000 * seconds)
 const list = (ring: keyof typeof RINGS) =>
   ctx.operation.samples.list(ring, Math.floor(ctx.database.now() / 1_000))
+
+interface Overview {
+  verdict: string
+  findings: { severity: string; command: string }[]
+  /** Null if MongoDB has not answered in time. */
+  series: { at: number[]; columns: Record<string, (number | null)[]> } | null
+}
 
 /** What an API process has noted of itself. */
 const note = (fast: number) =>
@@ -67,20 +77,20 @@ describe('the samples of the network', () => {
   it('are stored once, however many processes take them at the same time', async () => {
     later(100)
     const before = (await list('hour')).length
-    const readers = [1, 2, 3].map(() => openNetworkMetrics(ctx))
+    const readers = [1, 2, 3].map(() => openNetworkMetrics(ctx, SAMPLED_COLLECTORS))
     const taken = await Promise.all(readers.map((read) => takeSample(ctx, read)))
     expect(taken.filter(Boolean)).toEqual([true])
     expect((await list('hour')).length).toBe(before + 1)
-    expect(await takeSample(ctx, openNetworkMetrics(ctx))).toBe(false)
+    expect(await takeSample(ctx, openNetworkMetrics(ctx, SAMPLED_COLLECTORS))).toBe(false)
   })
 
   it('say what the processes have counted in between, whoever takes them', async () => {
     await note(100)
     later(10)
-    await takeSample(ctx, openNetworkMetrics(ctx))
+    await takeSample(ctx, openNetworkMetrics(ctx, SAMPLED_COLLECTORS))
     await note(250)
     later(10)
-    await takeSample(ctx, openNetworkMetrics(ctx))
+    await takeSample(ctx, openNetworkMetrics(ctx, SAMPLED_COLLECTORS))
     const [before, after] = (await list('hour')).slice(-2)
     expect((after?.totals.requests[0] ?? 0) - (before?.totals.requests[0] ?? 0)).toBe(150)
     expect(after?.levels).toMatchObject({ waiting_callers: 3, 'processes/api': 1, entries: 0 })
@@ -148,16 +158,19 @@ describe("the operator's page", () => {
   it('gets the verdict with the findings and their commands, and columns as long as their times', async () => {
     await note(300)
     later(20)
-    await takeSample(ctx, openNetworkMetrics(ctx))
+    await takeSample(ctx, openNetworkMetrics(ctx, SAMPLED_COLLECTORS))
     later(10)
     await note(400)
-    await takeSample(ctx, openNetworkMetrics(ctx))
+    await takeSample(ctx, openNetworkMetrics(ctx, SAMPLED_COLLECTORS))
     for (const span of ['hour', 'day']) {
-      const overview = (await (await ask(`/overview?span=${span}`)).json()) as {
-        verdict: string
-        findings: { severity: string; command: string }[]
-        series: { at: number[]; columns: Record<string, (number | null)[]> }
-      }
+      const overview = await waitFor(
+        'the samples',
+        async () => {
+          const answer = (await (await ask(`/overview?span=${span}`)).json()) as Overview
+          return answer.series === null ? undefined : { ...answer, series: answer.series }
+        },
+        { limitMs: PATIENCE_MS },
+      )
       expect(overview).toMatchObject({
         ok: true,
         span,

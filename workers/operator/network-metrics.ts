@@ -284,17 +284,14 @@ const findings: NetworkCollector = {
   },
 }
 
+/** Those that a sample of the network is made of. */
+export const SAMPLED_COLLECTORS: readonly NetworkCollector[] = [queues, redis, ledger, coins, payouts, disk]
 /** A part of the network with more to show adds its collector here. */
 const NETWORK_COLLECTORS: readonly NetworkCollector[] = [
-  queues,
-  redis,
-  ledger,
-  coins,
-  payouts,
+  ...SAMPLED_COLLECTORS,
   market,
   keys,
   members,
-  disk,
   backup,
   findings,
 ]
@@ -322,7 +319,10 @@ export interface NetworkSeries {
  *
  * @returns a function that reads them all; what can't be read is left out
  */
-export function openNetworkMetrics(ctx: Context): () => Promise<NetworkReading> {
+export function openNetworkMetrics(
+  ctx: Context,
+  networkCollectors = NETWORK_COLLECTORS,
+): () => Promise<NetworkReading> {
   const registry = new Registry()
   const up = new Gauge({
     name: `${METRIC_PREFIX}collector_up`,
@@ -330,7 +330,7 @@ export function openNetworkMetrics(ctx: Context): () => Promise<NetworkReading> 
     labelNames: ['collector'] as const,
     registers: [registry],
   })
-  const collectors = NETWORK_COLLECTORS.map(({ name, open }) => {
+  const collectors = networkCollectors.map(({ name, open }) => {
     const clearings: (() => void)[] = []
     const collect = open((metric, help, labelNames = []) => {
       const gauge = new Gauge({

@@ -1,8 +1,8 @@
 import type { Context } from '../../shared/context.ts'
-import { addCounts, roleOf } from '../../shared/operation/sample.ts'
+import { addCounts } from '../../shared/operation/sample.ts'
 import { RINGS } from '../../shared/operation/sample-store.ts'
 import type { Counting } from '../../shared/platform/process-store.ts'
-import { QUEUE_NAMES, queueRow } from '../../shared/platform/queues.ts'
+import { POOLS, QUEUE_NAMES, queueRow } from '../../shared/platform/queues.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/platform/time.ts'
 import type { NetworkReading, NetworkSeries } from './network-metrics.ts'
 
@@ -36,9 +36,23 @@ export async function takeSample(ctx: Context, readNetwork: () => Promise<Networ
   const last = await ctx.operation.samples.readCounted()
   // A clock that was set back by more than the ring is long begins anew.
   if (last !== undefined && at <= last.at && last.at - at < stepSeconds * RINGS.hour.places) return false
-  const [{ series }, seen] = await Promise.all([readNetwork(), ctx.operation.processes.listCounts()])
+  const [{ series }, processes] = await Promise.all([readNetwork(), ctx.operation.processes.listCounts()])
+  const seen = processes.map((one) => ({ ...one, role: roleOf(one) }))
   const levels = { ...levelsOf(series), ...levelsOfProcesses(seen) }
   return ctx.operation.samples.store(addCounts(last, seen, at), levels, last)
+}
+
+/**
+ * Names what a process is for: `api`, or the pools that its queues belong to, such as `ledger+signer`; `workers`
+ * if it serves all of them.
+ */
+export function roleOf({ part, queues }: Pick<Counting, 'part' | 'queues'>): string {
+  if (part === 'api') return 'api'
+  const served = new Set(
+    QUEUE_NAMES.filter((name) => queues.includes(name)).map((name) => queueRow(name).pool),
+  )
+  const pools = POOLS.filter((pool) => served.has(pool))
+  return pools.length === POOLS.length ? 'workers' : pools.join('+') || 'idle'
 }
 
 const isQueue = (name: string | number | undefined) => QUEUE_NAMES.find((known) => known === name)
@@ -79,10 +93,10 @@ function levelsOf(series: readonly NetworkSeries[]): Record<string, number> {
 }
 
 /** The levels that processes tell of: how many of each role run, and how many callers wait at the APIs. */
-function levelsOfProcesses(seen: readonly Counting[]): Record<string, number> {
+function levelsOfProcesses(seen: readonly (Counting & { role: string })[]): Record<string, number> {
   const levels: Record<string, number> = { waiting_callers: 0 }
   for (const one of seen.filter(({ isAlive }) => isAlive)) {
-    const key = `processes/${roleOf(one)}`
+    const key = `processes/${one.role}`
     levels[key] = (levels[key] ?? 0) + 1
     levels['waiting_callers'] = (levels['waiting_callers'] ?? 0) + one.counts.waiting
   }

@@ -6,7 +6,7 @@ import type { Health } from '../../shared/platform/health.ts'
 import { closeNow, listen } from '../../shared/platform/listen.ts'
 import { createBoundedServer, WATCHERS } from '../../shared/platform/limit-connections.ts'
 import { collectProcessMetrics } from '../../shared/platform/metrics.ts'
-import { openNetworkMetrics, type NetworkReading } from './network-metrics.ts'
+import { openNetworkMetrics, SAMPLED_COLLECTORS } from './network-metrics.ts'
 import { holdsToken, readAuthorization } from '../../shared/platform/operator-token.ts'
 import { StartError } from '../../shared/platform/process.ts'
 import { watchFindings } from './alarm.ts'
@@ -34,12 +34,10 @@ export async function startOperatorServer(ctx: Context, health: Health): Promise
       'OPERATOR_TOKEN is not set, and the operator port must not be open without it; set it, or OPERATOR_PORT=0 for no operator port',
     )
   }
-  const readNetwork = openNetworkMetrics(ctx)
-  const app = createOperatorApp(ctx, health, secrets.operatorToken, readNetwork)
-  const server = createBoundedServer(app, WATCHERS)
+  const server = createBoundedServer(createOperatorApp(ctx, health, secrets.operatorToken), WATCHERS)
   const port = await listen(server, operatorPort, operatorHost, 'OPERATOR_PORT')
   const alarm = watchFindings(ctx)
-  const sampling = keepSampling(ctx, readNetwork)
+  const sampling = keepSampling(ctx, openNetworkMetrics(ctx, SAMPLED_COLLECTORS))
   return {
     port,
     close() {
@@ -51,12 +49,7 @@ export async function startOperatorServer(ctx: Context, health: Health): Promise
 }
 
 /** The Express app of the operator's port, from its headers and checks to its routes. */
-function createOperatorApp(
-  ctx: Context,
-  health: Health,
-  token: string,
-  readNetwork: () => Promise<NetworkReading>,
-): express.Express {
+function createOperatorApp(ctx: Context, health: Health, token: string): express.Express {
   const app = express()
   app.disable('x-powered-by')
   app.use(secureHeaders)
@@ -65,6 +58,7 @@ function createOperatorApp(
   })
   app.use(refuseOtherHosts(ctx.config.operatorHosts))
   collectProcessMetrics(ctx.metrics)
+  const readNetwork = openNetworkMetrics(ctx)
   const { metricsToken } = ctx.config.secrets
   app.get('/metrics', requireToken(token, metricsToken), async (_req, res) => {
     const { registry } = ctx.metrics
