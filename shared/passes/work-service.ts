@@ -2,7 +2,7 @@ import { setImmediate as nextPass } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { findShares } from '../crypto/pow.ts'
 import { change } from '../platform/change.ts'
-import { isDuplicateKey, orOvertaken, Overtaken } from '../platform/database.ts'
+import { orOvertaken, Overtaken } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import { createGroups, performTogether } from '../platform/group-commit.ts'
 import { newId } from '../platform/ids.ts'
@@ -10,6 +10,7 @@ import type { PendingEntry } from '../ledger/pending.ts'
 import { MAX_BATCH_NONCES } from '../platform/limits.ts'
 import { oncePer } from '../platform/once-per.ts'
 import { creditPaidDays } from './pass-service.ts'
+import { isSlotTaken } from './work-store.ts'
 import { DAY_MS, unixSeconds } from '../platform/time.ts'
 import {
   createCountedNonceCache,
@@ -166,7 +167,7 @@ async function storeShares(
     try {
       await ctx.work.insertBatch(batch)
     } catch (error) {
-      if (!isDuplicateKey(error, 'slot')) throw error
+      if (!isSlotTaken(error)) throw error
       continue
     }
     // Fairness: an agent's second waiting batch comes after every other agent's first.

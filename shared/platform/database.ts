@@ -2,6 +2,7 @@ import mongoose, { type Connection } from 'mongoose'
 import { endWaitsAtClose } from './closed-sockets.ts'
 import { CLOCK_SAMPLE_EVERY_MS, createDatabaseClock } from './database-clock.ts'
 import { describeAway, tryPrimary } from './database-reason.ts'
+import { freeBytesOf } from './disk-space.ts'
 import { NotYetMade } from './not-yet-made.ts'
 import { Refusal } from './errors.ts'
 import type { Log } from './log.ts'
@@ -235,13 +236,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     openSession: () => connection.getClient().startSession(),
     inOrder: (work) => connection.getClient().withSession({ causalConsistency: true }, work),
     now: () => clock.now() + options.now() - Date.now(),
-    async freeDiskBytes() {
-      const { fsTotalSize: total, fsUsedSize: used } = await connection
-        .getClient()
-        .db()
-        .command({ dbStats: 1 })
-      return typeof total === 'number' && typeof used === 'number' && total > 0 ? total - used : undefined
-    },
+    freeDiskBytes: async () => freeBytesOf(await connection.getClient().db().command({ dbStats: 1 })),
     async storedBytes() {
       const { storageSize, indexSize } = await connection.getClient().db().command({ dbStats: 1 })
       return Number(storageSize) + Number(indexSize)
