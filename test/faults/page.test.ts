@@ -12,6 +12,8 @@ import { messageOf } from '../../shared/platform/errors.ts'
 import { REQUEST_BUCKETS } from '../../shared/platform/metrics.ts'
 import { POOLS } from '../../shared/platform/queues.ts'
 import { startOperatorServer, type OperatorServer } from '../../workers/operator/server.ts'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { findChromium } from '../support/prepare.mjs'
 import { PATIENT } from '../support/servers.ts'
 import { startService, type TestService } from '../support/service.ts'
@@ -166,6 +168,21 @@ describe.skipIf(missing !== undefined)(
       expect(await page.locator('#verdict').textContent()).toMatch(/^(LOOK|ACT): /)
       const commands = await page.locator('#findings code').allTextContents()
       expect(commands.length).toBeGreaterThan(0)
+      expect(complaints).toEqual([])
+      await page.context().close()
+    })
+
+    it('keeps its charts when new values come, so that what the pointer is at stays', async () => {
+      const page = await openPage(1_280, 'dark')
+      await page.evaluate("document.querySelector('.chart').dataset.kept = 'yes'")
+      const seen = await page.locator('#footer').textContent()
+      await page.locator('.u-over').first().hover()
+      await waitFor(
+        'new values',
+        async () => ((await page.locator('#footer').textContent()) === seen ? undefined : true),
+        { limitMs: PATIENCE_MS },
+      )
+      expect(await page.locator('.chart[data-kept]').count()).toBe(1)
       expect(complaints).toEqual([])
       await page.context().close()
     })

@@ -151,6 +151,10 @@ let span = 'hour'
 let shown
 /** @type {{ plot: UPlot, card: HTMLElement }[]} */
 let plots = []
+/** Which charts with which lines `plots` are, and in which colours. */
+let drawnForm = ''
+/** Unix seconds. @type {[number, number]} */
+let timeShown = [0, 1]
 
 /** @param {Overview} overview */
 function drawVerdict({ verdict, sentence, findings, at, version, commit }) {
@@ -191,9 +195,8 @@ function colour(name) {
  * @param {Line[]} lines
  * @param {Chart} chart
  * @param {number} width
- * @param {[number, number]} range Unix seconds
  */
-function optionsOf(lines, { unit }, width, range) {
+function optionsOf(lines, { unit }, width) {
   const colours = isDark.matches ? COLOURS.dark : COLOURS.light
   const soft = colour('--soft')
   const grid = { stroke: colour('--grid'), width: 1 }
@@ -204,7 +207,7 @@ function optionsOf(lines, { unit }, width, range) {
     cursor: { y: false, points: { size: 6 } },
     hooks: { ready: [showLast], setCursor: [showLast] },
     scales: {
-      x: { range: () => range },
+      x: { range: () => timeShown },
       y: {
         /** @returns {[number, number]} */
         range: (/** @type {UPlot} */ _, /** @type {number} */ _low, /** @type {number} */ high) => [
@@ -251,6 +254,23 @@ function showLast(plot) {
 
 /** @param {Overview} overview */
 function drawCharts({ series, at, span_seconds: spanSeconds }) {
+  timeShown = [at - spanSeconds, at]
+  const charts = series === null ? [] : [...CHARTS, ...chartsOfCoins(series)]
+  const drawings = series === null ? [] : charts.map((chart) => ({ chart, lines: chart.lines(series) }))
+  const form = JSON.stringify([
+    isDark.matches,
+    series?.at.length === 0,
+    drawings.map(({ chart, lines }) => [chart.title, lines.map(({ label }) => label)]),
+  ])
+  // The charts that are there get the new values, so that what the pointer is at stays.
+  if (form === drawnForm && series !== null) {
+    const filled = drawings.filter(({ lines }) => lines.length > 0)
+    for (const [index, { plot }] of plots.entries())
+      plot.setData([series.at, ...(filled[index]?.lines ?? []).map(({ values }) => values)])
+    for (const { plot } of plots) showLast(plot)
+    return
+  }
+  drawnForm = form
   for (const { plot } of plots) plot.destroy()
   plots = []
   const place = element('charts')
@@ -264,8 +284,7 @@ function drawCharts({ series, at, span_seconds: spanSeconds }) {
     )
     return
   }
-  const cards = [...CHARTS, ...chartsOfCoins(series)].map((chart) => {
-    const lines = chart.lines(series)
+  const cards = drawings.map(({ chart, lines }) => {
     const card = make('article', '', 'chart')
     card.append(make('h2', chart.title))
     return { chart, lines, card }
@@ -277,7 +296,7 @@ function drawCharts({ series, at, span_seconds: spanSeconds }) {
       card.append(make('p', 'Nothing yet.', 'empty'))
       continue
     }
-    const options = optionsOf(lines, chart, card.clientWidth - 24, [at - spanSeconds, at])
+    const options = optionsOf(lines, chart, card.clientWidth - 24)
     const plot = new uPlot(options, [series.at, ...lines.map(({ values }) => values)], card)
     plots.push({ plot, card })
   }
