@@ -70,6 +70,7 @@ export function createApp(ctx: Context): App {
   const note = createRefusalLogger(ctx.log)
   const gate = createGate()
   const waits = createWaits(ctx)
+  ctx.metrics.watchWaiting(waits.count)
   const frame = { ctx, authenticator, gate, requireDisk: createDiskGuard(ctx), waits }
   const app = express()
   app.disable('x-powered-by')

@@ -14,6 +14,7 @@ import { verifyBatch } from '../shared/passes/work-service.ts'
 import { checkChain } from './jobs/check-chain.ts'
 import { MONERO_JOBS, NANO_JOBS } from './jobs/coin.ts'
 import { sweep } from './jobs/sweep.ts'
+import type { JobResult } from './job-result.ts'
 import type { WorkerContext } from './worker-context.ts'
 
 /**
@@ -24,41 +25,54 @@ const OTHERS_WAIT_MS = 15_000
 
 /** The handler of each queue; a queue without one does not compile. */
 export const HANDLERS: {
-  [Name in QueueName]: (ctx: WorkerContext, payload: Payload<Name>) => Promise<void>
+  [Name in QueueName]: (ctx: WorkerContext, payload: Payload<Name>) => Promise<JobResult>
 } = {
   sweep,
   'verify-shares': (ctx, { batch_id: batchId }) => verifyBatch(ctx, batchId),
 
   async sequence(ctx) {
     // One question, and no look into each collection: an idle network gets each fifth job without one.
-    if (await ctx.entries.hasPending()) await sequencePending(ctx)
+    const numbered = (await ctx.entries.hasPending()) ? await sequencePending(ctx) : 0
     await enqueueDueSealing(ctx)
+    return { numbered }
   },
   async 'make-seal'(ctx) {
-    await sequencePending(ctx, { waitMs: OTHERS_WAIT_MS })
+    const numbered = await sequencePending(ctx, { waitMs: OTHERS_WAIT_MS })
     const seal = await makeSeal(ctx, { waitMs: OTHERS_WAIT_MS })
     if (seal !== undefined) ctx.log.info({ seq: seal._id, count: seal.count }, 'a seal was made')
     await enqueueSigning(ctx)
+    return { numbered, ...(seal === undefined ? {} : { seal: seal._id, entries: seal.count }) }
   },
   async 'sign-seals'(ctx) {
-    const { signed } = await noteOutcome(ctx.signing, ctx.log, () => signSeals(ctx))
-    if (signed === 0) return
+    const { signed, because } = await noteOutcome(ctx.signing, ctx.log, () => signSeals(ctx))
+    const result = { signed, because }
+    if (signed === 0) return result
     ctx.log.info({ signed }, 'seals were signed')
     if (ctx.signing.witnesses.length > 0) await ctx.queues.enqueue('cosign', {}, { debounceId: 'cosign' })
+    return result
   },
-  cosign: (ctx) => requestCosignatures(ctx, ctx.signing.witnesses),
+  async cosign(ctx) {
+    return { witnesses_asked: await requestCosignatures(ctx, ctx.signing.witnesses) }
+  },
   async 'sign-announcement'(ctx, payload) {
-    if (await signAnnouncement(ctx, payload.announcement_id))
-      ctx.log.info(payload, 'an announcement was signed')
+    const signed = await signAnnouncement(ctx, payload.announcement_id)
+    if (signed) ctx.log.info(payload, 'an announcement was signed')
+    return { signed }
   },
   'check-chain': checkChain,
 
   /** Refreshes each coin's rate; with a new one, settles payments that waited for a rate. */
   async 'refresh-rates'(ctx) {
-    const settleByNewRate = async (coin: Coin): Promise<void> => {
-      if (await refreshRate(ctx, coin)) await settleWaiting(ctx, coin)
+    const settleByNewRate = async (coin: Coin) => {
+      const isNew = await refreshRate(ctx, coin)
+      return { coin, isNew, settled: isNew ? await settleWaiting(ctx, coin) : 0 }
     }
-    await Promise.all((await listCoinsInUse(ctx)).map(settleByNewRate))
+    const coins = await Promise.all((await listCoinsInUse(ctx)).map(settleByNewRate))
+    const renewed = coins.filter(({ isNew }) => isNew)
+    return {
+      rates: renewed.map(({ coin }) => coin).join(', ') || 0,
+      payments_that_waited: renewed.reduce((all, { settled }) => all + settled, 0),
+    }
   },
   'watch-nano': NANO_JOBS.watch,
   'watch-monero': MONERO_JOBS.watch,
@@ -71,5 +85,7 @@ export const HANDLERS: {
   'send-monero': MONERO_JOBS.send,
   'reconcile-nano': NANO_JOBS.reconcile,
   'reconcile-monero': MONERO_JOBS.reconcile,
-  'order-deadlines': (ctx, { due_at: dueAt }) => actOnDeadline(ctx, dueAt),
+  async 'order-deadlines'(ctx, { due_at: dueAt }) {
+    return { orders: await actOnDeadline(ctx, dueAt) }
+  },
 }

@@ -5,6 +5,7 @@ import type { JobOutcome } from '../shared/platform/metrics.ts'
 import {
   QUEUES,
   queuePrefix,
+  queueRow,
   telemetry,
   WORKER_TIMING,
   type Payload,
@@ -12,9 +13,10 @@ import {
 } from '../shared/platform/queues.ts'
 import type { RedisClient } from '../shared/platform/redis-connection.ts'
 import { currentScope, REQUEST_ID_FORM, runInScope, type Scope } from '../shared/platform/scope.ts'
-import { SECOND_MS } from '../shared/platform/time.ts'
+import { MINUTE_MS, SECOND_MS } from '../shared/platform/time.ts'
 import { createTracker, type Tracker } from '../shared/platform/tracker.ts'
 import { HANDLERS } from './handlers.ts'
+import { hasDoneNothing, type JobResult } from './job-result.ts'
 import type { WorkerContext } from './worker-context.ts'
 
 export interface QueueWorker {
@@ -32,6 +34,12 @@ const AWAY_LIMIT_MS = SECOND_MS
 
 /** A job at work for so long is logged, and again each time that its age has doubled. */
 const LONG_MS = 60 * SECOND_MS
+
+/**
+ * Of the regular jobs that find nothing to do, one in so much time is kept: by its finished jobs the board and
+ * `operator status` know that a queue is in use. Shorter than they are kept.
+ */
+const EMPTY_JOB_EVERY_MS = 30 * MINUTE_MS
 
 /** How an error of BullMQ begins that comes of a job under way, and not of looking for one. */
 const LOCK_IS_LOST = 'could not renew lock'
@@ -71,7 +79,7 @@ export function startQueueWorker(
   connection: RedisClient,
   watch: Watch = WATCH,
 ): QueueWorker {
-  const load: Load = { jobs: createTracker(), running: new Set(), signs: 0 }
+  const load: Load = { jobs: createTracker(), running: new Set(), signs: 0, keptAtMs: undefined }
   ctx.metrics.beginQueue(name)
   let worker = startWorker(ctx, name, connection, load)
   let isClosed = false
@@ -141,6 +149,8 @@ interface Load {
   running: Set<RunningJob>
   /** Signs of life, counted: jobs taken and ended, and errors met as it looked for one. */
   signs: number
+  /** When this process last left a finished job in Redis, by `performance.now()`. */
+  keptAtMs: number | undefined
 }
 
 interface RunningJob {
@@ -154,7 +164,8 @@ interface RunningJob {
 
 /**
  * Starts a BullMQ worker. It parses each job's payload, runs the handler, counts the outcome, and keeps
- * `load` up to date. A job that can't succeed by another try fails at once.
+ * `load` up to date. A job that can't succeed by another try fails at once. What a job did is its return value;
+ * regular jobs that did nothing are hardly kept, so that the board shows those that did something.
  */
 function startWorker<Name extends QueueName>(
   ctx: WorkerContext,
@@ -163,8 +174,9 @@ function startWorker<Name extends QueueName>(
   load: Load,
 ): Worker {
   const { payload, concurrency } = QUEUES[name]
-  const handle = HANDLERS[name] as (ctx: WorkerContext, payload: Payload<Name>) => Promise<void>
-  const work = async (job: Job): Promise<void> => {
+  const handle = HANDLERS[name] as (ctx: WorkerContext, payload: Payload<Name>) => Promise<JobResult>
+  const isRegular = queueRow(name).every !== undefined
+  const work = async (job: Job): Promise<JobResult> => {
     const running = { scope: currentScope(), startedAt: performance.now(), loggedAtMs: 0 }
     load.running.add(running)
     let outcome: JobOutcome = 'completed'
@@ -174,7 +186,16 @@ function startWorker<Name extends QueueName>(
         throw new UnrecoverableError(
           `the payload of job ${job.id} is not one of ${name}: ${checked.error.message}`,
         )
-      await handle(ctx, checked.data as Payload<Name>)
+      const result = await handle(ctx, checked.data as Payload<Name>)
+      const now = performance.now()
+      const isKept =
+        !isRegular ||
+        !hasDoneNothing(result) ||
+        load.keptAtMs === undefined ||
+        now - load.keptAtMs >= EMPTY_JOB_EVERY_MS
+      if (isKept) load.keptAtMs = now
+      else job.opts.removeOnComplete = true
+      return result
     } catch (caught) {
       let error = caught
       if (error instanceof Refusal && !isWorthRetrying(error.code))

@@ -88,6 +88,8 @@ export const WRITERS = {
   schema: { payments: ADD, operator: ADD },
   // What was seen of the network, and when it was backed up. Nobody else waits for it: payments make it too.
   watch: { payments: ADD, sweep: ADD, operator: ADD },
+  // The network's figures of the last day. Who has the operator's port takes them; payments make it, as above.
+  samples: { payments: ADD, sweep: ADD, operator: ADD },
   // Where traces go on, if there are traces.
   traces: { api: ADD, ledger: ['update'] },
   // What was pressed on the board, which the sweep's process serves.

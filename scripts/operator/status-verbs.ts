@@ -1,4 +1,4 @@
-import { formatCount, formatTime } from '../../client/command/format.ts'
+import { formatTime } from '../../client/command/format.ts'
 import { flagOption, numberOption } from '../../client/command/verb.ts'
 import { usageError } from '../../client/command/command-error.ts'
 import { enqueueJob, whenRedisAnswers } from './job.ts'
@@ -14,6 +14,7 @@ import { messageOf } from '../../shared/platform/errors.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/platform/time.ts'
 import { severityOf, worstOf, type Finding } from '../../shared/operation/finding.ts'
 import { readFindings } from '../../shared/operation/findings.ts'
+import { describeVerdict } from '../../shared/operation/verdict.ts'
 import { replaceRedisMarker } from '../../shared/operation/redis-marker.ts'
 import { limitOf } from '../../shared/platform/queue-state.ts'
 import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
@@ -151,16 +152,6 @@ async function showStatus(ctx: Context, waitMs: number, isAll: boolean): Promise
     ].join('\n'),
     exitCode: EXIT_CODES[verdict],
   }
-}
-
-/** One sentence: whether something needs the operator, and how much. */
-function describeVerdict(findings: readonly Finding[]): string {
-  const act = findings.filter((finding) => severityOf(finding) === 'act').length
-  const look = findings.length - act
-  if (findings.length === 0) return 'FINE: nothing needs you.'
-  const toLookAt = `${formatCount(look, 'thing')} to look at`
-  if (act === 0) return `LOOK: ${toLookAt}.`
-  return `ACT: ${formatCount(act, 'thing needs', 'things need')} you${look === 0 ? '' : `, ${toLookAt}`}.`
 }
 
 /** A finding as lines: what, since when and why, and the command that mends it. */

@@ -2,6 +2,7 @@ import type { CommandSpec } from '../../client/command/program.ts'
 import { flagOption } from '../../client/command/verb.ts'
 import { backupVerbs } from './backup-verbs.ts'
 import { booksVerbs } from './books-verbs.ts'
+import { capacityVerbs } from './capacity-verbs.ts'
 import { checkVerbs } from './check-verbs.ts'
 import { ledgerVerbs } from './ledger-verbs.ts'
 import { marketVerbs } from './market-verbs.ts'
@@ -16,7 +17,7 @@ import type { OperatorVerb, OperatorVerbGroup } from './verb.ts'
 
 /** Every verb but "help", as the help lists them. A verb is one entry in its file's list. */
 export const OPERATOR_VERB_GROUPS: readonly OperatorVerbGroup[] = [
-  { title: 'At a glance', verbs: [...statusVerbs, ...showVerbs, ...checkVerbs] },
+  { title: 'At a glance', verbs: [...statusVerbs, ...capacityVerbs, ...showVerbs, ...checkVerbs] },
   { title: 'Back up and restore', verbs: backupVerbs },
   { title: 'Agents and posts', verbs: moderationVerbs },
   { title: 'Proposals and announcements', verbs: networkVerbs },

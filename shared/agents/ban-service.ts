@@ -47,9 +47,14 @@ export async function applyBan(ctx: Applying, agentId: string, limitMs = COMMAND
   }
 }
 
-/** Does applyBan() for every agent whose ban was changed and may not have been applied to all records. */
-export async function applyBans(ctx: Applying): Promise<void> {
+/**
+ * Does applyBan() for every agent whose ban was changed and may not have been applied to all records.
+ *
+ * @returns how many agents these are
+ */
+export async function applyBans(ctx: Applying): Promise<number> {
   const endMs = performance.now() + SWEEP_MS
-  for (const agentId of await ctx.agents.listUnappliedBans(AGENTS_PER_SWEEP))
-    await applyBan(ctx, agentId, endMs - performance.now())
+  const unapplied = await ctx.agents.listUnappliedBans(AGENTS_PER_SWEEP)
+  for (const agentId of unapplied) await applyBan(ctx, agentId, endMs - performance.now())
+  return unapplied.length
 }

@@ -91,8 +91,10 @@ export async function announce(
 }
 
 /** Enqueues the signing of announcements that have no signature yet, up to UNSIGNED_AT_ONCE of them. */
-export async function enqueueUnsignedAnnouncements(ctx: AnnouncementContext): Promise<void> {
-  for (const id of await ctx.announcements.listUnsigned(UNSIGNED_AT_ONCE)) await enqueueAnnouncement(ctx, id)
+export async function enqueueUnsignedAnnouncements(ctx: AnnouncementContext): Promise<number> {
+  const unsigned = await ctx.announcements.listUnsigned(UNSIGNED_AT_ONCE)
+  for (const id of unsigned) await enqueueAnnouncement(ctx, id)
+  return unsigned.length
 }
 
 const UNSIGNED_AT_ONCE = 100

@@ -288,8 +288,12 @@ function toVerdictRecord(
   return { ...verdict, tells, pending: [{ source: `${id}/verdict`, at, kind: 'verdict', data }] }
 }
 
-/** Sets the status of open claims whose `resolve_by` has passed to `overdue`; of at most `limit` claims. */
-export async function storeOverdueClaims(ctx: ClaimContext, limit = 500): Promise<void> {
+/**
+ * Sets the status of open claims whose `resolve_by` has passed to `overdue`; of at most `limit` claims.
+ *
+ * @returns how many claims were due
+ */
+export async function storeOverdueClaims(ctx: ClaimContext, limit = 500): Promise<number> {
   const nowSeconds = unixSeconds(ctx.now())
   const due = await ctx.claims.listComingOverdue(nowSeconds, limit)
   for (const { _id } of due) {
@@ -301,6 +305,7 @@ export async function storeOverdueClaims(ctx: ClaimContext, limit = 500): Promis
       await write(ctx, writesOf({ before: claim, after: decision.after }), session)
     })
   }
+  return due.length
 }
 
 /**

@@ -52,14 +52,16 @@ type WitnessContext = Pick<Context, 'entries' | 'seals' | 'metrics' | 'log' | 'n
 /**
  * Submits the last signed checkpoint to every witness that has not cosigned it, and stores their
  * cosignatures. A witness that fails is logged; one that has another log is counted as an anomaly.
+ *
+ * @returns how many witnesses were asked
  */
 export async function requestCosignatures(
   ctx: WitnessContext,
   witnesses: readonly OutsideWitness[],
-): Promise<void> {
-  if (witnesses.length === 0) return
+): Promise<number> {
+  if (witnesses.length === 0) return 0
   const checkpoint = checkpointOf(await ctx.seals.lastSigned())
-  if (checkpoint === undefined) return
+  if (checkpoint === undefined) return 0
   const cosigned = await ctx.seals.cosignatures.findCosigned(
     checkpoint.size,
     witnesses.map(({ vkey }) => vkey),
@@ -68,6 +70,7 @@ export async function requestCosignatures(
   await Promise.all(
     waiting.map(async (witness) => noteAnswer(witness, await recallOfWitness(ctx, witness, checkpoint))),
   )
+  return waiting.length
 }
 
 /**

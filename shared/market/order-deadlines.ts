@@ -28,10 +28,12 @@ export async function enqueueDeadline(
  * Enqueues the deadlines that no job has acted on in time; the sweep calls it. The job's own id keeps it
  * apart from the deadline's first job, which may still be delayed.
  */
-export async function enqueueOverdueDeadlines(ctx: Context): Promise<void> {
+export async function enqueueOverdueDeadlines(ctx: Context): Promise<number> {
   const untilSeconds = nowSeconds(ctx) - DEADLINE_OVERDUE_SECONDS
-  for (const dueAt of await ctx.orders.listDueTimes(untilSeconds, SWEEP_TIMES))
+  const overdue = await ctx.orders.listDueTimes(untilSeconds, SWEEP_TIMES)
+  for (const dueAt of overdue)
     await ctx.queues.enqueue('order-deadlines', { due_at: dueAt }, { debounceId: `overdue-${dueAt}` })
+  return overdue.length
 }
 
 /**
@@ -39,16 +41,20 @@ export async function enqueueOverdueDeadlines(ctx: Context): Promise<void> {
  * known to have served since. If the deadline fell into an outage of the API, it is extended instead. Orders
  * share a transaction only for speed: if one of them has changed, each is tried separately.
  *
+ * @returns how many orders were due
  * @throws the last failure, after all orders were tried; an outage of MongoDB at once
  */
-export async function actOnDeadline(ctx: Context, dueAt: number): Promise<void> {
-  if (nowSeconds(ctx) < dueAt || !(await waitUntilServed(ctx, dueAt))) return
+export async function actOnDeadline(ctx: Context, dueAt: number): Promise<number> {
+  if (nowSeconds(ctx) < dueAt || !(await waitUntilServed(ctx, dueAt))) return 0
+  let orders = 0
   const isInOutage = (await ctx.orders.outages.find(dueAt * SECOND_MS)) !== undefined
   const pages = pagesOf((after) => ctx.orders.listDue(dueAt, after, BATCH_ORDERS), BATCH_ORDERS)
   await tryEach(pages, async (due) => {
+    orders += due.length
     if (isInOutage) for (const order of due) await extendForOutage(ctx, order)
     else await actOnAll(ctx, due)
   })
+  return orders
 }
 
 /** Works on each item, even if others fail. @throws the last failure at the end; an outage at once */

@@ -31,16 +31,26 @@ const FIRST_STOCK = 20
  * Fills the stocks of all API processes, if wallet and database agree.
  *
  * @param asker the process that asked for addresses: it gets a stock even if it has none yet
+ * @returns how many addresses were made
  */
-export async function fillStocks(ctx: Context, driver: CoinDriver, asker?: AddressStock, watch?: WatchStep) {
+export async function fillStocks(
+  ctx: Context,
+  driver: CoinDriver,
+  asker?: AddressStock,
+  watch?: WatchStep,
+): Promise<{ addresses: number }> {
+  let addresses = 0
   await runWalletRound(ctx, driver.coin, async () => {
     const agreement = await driver.checkAgreement()
     if (agreement.kind !== 'agrees') return agreement
-    const fill = () => fillPool(ctx, driver.addresses, asker, watch)
+    const fill = async () => {
+      addresses += await fillPool(ctx, driver.addresses, asker, watch)
+    }
     await ctx.database.serialize(`pool of ${driver.coin}`, () => withIndexFile(driver.addresses, fill))
     await ctx.coins.noteTreasury(driver.coin, { treasury_address: await driver.addresses.treasury() })
     return agreement
   })
+  return { addresses }
 }
 
 /**
@@ -62,11 +72,17 @@ async function withIndexFile({ indexFile: file }: AddressSource, work: () => Pro
  * Makes addresses for every holder whose stock is not full. The order of writes: 1 the index file, synced;
  * 2 the addresses, with the time.
  *
+ * @returns how many addresses were made
  * @throws Error if the index file can't be read: a machine must not decide which addresses are new
  */
-async function fillPool(ctx: Context, source: AddressSource, asker?: AddressStock, watch?: WatchStep) {
+async function fillPool(
+  ctx: Context,
+  source: AddressSource,
+  asker?: AddressStock,
+  watch?: WatchStep,
+): Promise<number> {
   const { coin } = source
-  if (await isHalted(ctx, coin)) return
+  if (await isHalted(ctx, coin)) return 0
   const stored = readIndexFile(source.indexFile)
   const at = nowSeconds(ctx)
   const own = ownRuns.get(source.session)
@@ -77,7 +93,10 @@ async function fillPool(ctx: Context, source: AddressSource, asker?: AddressStoc
   const place = await findPlace(ctx, source, { stored, own, count: holders.length, asker, at })
   const made = holders.length === 0 ? [] : await source.derive(place.from, holders.length)
   const [first, last] = [made[0]?.index, made.at(-1)?.index]
-  if (first === undefined || last === undefined) return ctx.coins.notePool(coin, at)
+  if (first === undefined || last === undefined) {
+    await ctx.coins.notePool(coin, at)
+    return 0
+  }
   const run: Run = [place.continued?.[0] ?? first, last]
   await writeDurably(source.indexFile, textWithSum(withRun(stored, run, own, at)), 'index', watch)
   const added = made.map(({ index, address }, count): AddressRecord => {
@@ -91,6 +110,7 @@ async function fillPool(ctx: Context, source: AddressSource, asker?: AddressStoc
     }),
   )
   ownRuns.set(source.session, run)
+  return made.length
 }
 
 /**

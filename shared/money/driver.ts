@@ -141,6 +141,8 @@ export interface RecordedScan<End = ScanEnd> {
   readonly end: End
   /** Sentences about payments that could not be recorded: nothing expires then. */
   readonly troubles: readonly string[]
+  /** How many payments it met, those that are on record already included. */
+  readonly seen: number
 }
 
 export interface Funds {

@@ -13,40 +13,56 @@ import type { UnexplainedSend } from './transfer.ts'
 
 const LISTED_FOR_MS = 5 * SECOND_MS
 
-/** Sends the payouts of a coin that are due, or with PAYOUTS=manual those that the operator asked for. */
-export async function payoutRound(ctx: Context, driver: CoinDriver): Promise<void> {
-  if (await isHalted(ctx, driver.coin)) return
+/**
+ * Sends the payouts of a coin that are due, or with PAYOUTS=manual those that the operator asked for.
+ *
+ * @returns how many payouts were given to the wallet to be paid
+ */
+export async function payoutRound(ctx: Context, driver: CoinDriver): Promise<{ payouts: number }> {
+  const given = { payouts: 0 }
+  if (await isHalted(ctx, driver.coin)) return given
   const isSending =
     ctx.config.payouts === 'automatic' || (await ctx.payouts.hasAsked(driver.coin, nowSeconds(ctx)))
   // What is under way is seen to its end, although nothing new may be sent.
-  if (!isSending && !(await driver.isUnderWay())) return
-  await runWalletRound(ctx, driver.coin, () => driver.pay(nextDue(ctx, driver)))
+  if (!isSending && !(await driver.isUnderWay())) return given
+  await runWalletRound(ctx, driver.coin, () => driver.pay(nextDue(ctx, driver, given)))
+  return given
 }
 
 /**
  * Sweeps the money of a coin's addresses to its treasury, and sends due payouts meanwhile. Does nothing while the
  * coin is halted, or if its wallet has one balance.
+ *
+ * @returns how many payouts were given to the wallet to be paid, and how many arrivals went on record
  */
-export async function sweepRound(ctx: Context, driver: CoinDriver): Promise<void> {
+export async function sweepRound(
+  ctx: Context,
+  driver: CoinDriver,
+): Promise<{ payouts: number; arrivals: number }> {
   const { coin } = driver
-  if (driver.sweep === undefined || (await isHalted(ctx, coin))) return
+  const given = { payouts: 0, arrivals: 0 }
+  if (driver.sweep === undefined || (await isHalted(ctx, coin))) return given
   await endOnNodeTrouble(ctx, coin, async () => {
     await driver.sweep?.({
-      nextDue: nextDue(ctx, driver),
+      nextDue: nextDue(ctx, driver, given),
       halt: (difference) => haltCoin(ctx, coin, difference),
       noteShown: (arrival) => noteShown(ctx, arrival),
-      recordArrival: (arrival) => recordArrival(ctx, arrival),
+      recordArrival(arrival) {
+        given.arrivals++
+        return recordArrival(ctx, arrival)
+      },
     })
   })
+  return given
 }
 
 type Payer = Pick<CoinDriver, 'coin' | 'bounds'>
 
 /**
  * Makes the function that a driver asks in one round for the groups to be paid next. It stores what the treasury has
- * and lacks, lists the due payouts anew after 5 s, and gives each group once.
+ * and lacks, lists the due payouts anew after 5 s, and gives each group once; counts what it gives in `given`.
  */
-function nextDue(ctx: Context, payer: Payer): NextDue {
+function nextDue(ctx: Context, payer: Payer, given: { payouts: number }): NextDue {
   let due: DueGroup[] = []
   let listedMs = Number.NEGATIVE_INFINITY
   return async ({ address, totalRaw, spendableRaw, onItsWay }) => {
@@ -62,7 +78,9 @@ function nextDue(ctx: Context, payer: Payer): NextDue {
       treasury_raw: String(totalRaw),
       treasury_short_raw: String(lackingRaw > 0n ? lackingRaw : 0n),
     })
-    return takePayable(ctx, payer, due, spendableRaw)
+    const chosen = await takePayable(ctx, payer, due, spendableRaw)
+    given.payouts += chosen.reduce((count, { payouts }) => count + payouts.length, 0)
+    return chosen
   }
 }
 

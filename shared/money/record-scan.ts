@@ -38,9 +38,11 @@ export async function recordScan<End>(
   scan: AsyncGenerator<Sighting, End>,
 ): Promise<RecordedScan<End>> {
   const troubles: string[] = []
+  let seen = 0
   for (;;) {
     const { done, value } = await scan.next()
-    if (done === true) return { end: value, troubles }
+    if (done === true) return { end: value, troubles, seen }
+    if (value.kind === 'payments') seen += value.found.length
     troubles.push(...(await recordSighting(ctx, coin, value)))
   }
 }

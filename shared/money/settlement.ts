@@ -80,7 +80,7 @@ export async function settleIn(
 const WAITING_BATCH = 500
 
 /** Settles confirmed late payments whose invoice has expired; without a fresh rate, those that need none. */
-export async function settleWaiting(ctx: Context, coin: Coin): Promise<void> {
+export async function settleWaiting(ctx: Context, coin: Coin): Promise<number> {
   const hasRate = (await readFreshRate(ctx, coin)) !== undefined
   const waiting = await ctx.invoices.arrivals.listWaitingForRate(
     coin,
@@ -97,4 +97,5 @@ export async function settleWaiting(ctx: Context, coin: Coin): Promise<void> {
       ctx.log[level]({ err: error, payment_id: payment._id }, 'a late payment could not be settled now')
     }
   }
+  return waiting.length
 }

@@ -14,14 +14,21 @@ const REACHED = { configured: true, reachable: true }
 /**
  * One round of a coin's watcher: scans all its open addresses, stores how its node is, settles what waited
  * and expires what is overdue. A node that can't be reached is stored as such, and is no error.
+ *
+ * @returns how many payments were seen, those that had been seen before included, and how many troubles were met
  */
-export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void> {
+export async function watchCoin(
+  ctx: Context,
+  driver: CoinDriver,
+): Promise<{ payments_seen: number; troubles: number }> {
   const { coin, confirmations } = driver
   const startedAt = nowSeconds(ctx)
   let sureAt = startedAt
+  let result = { payments_seen: 0, troubles: 0 }
   try {
     const before = await ctx.coins.findCoin(coin)
-    const { end, troubles } = await scanAll(ctx, driver, startedAt)
+    const { end, troubles, seen: payments } = await scanAll(ctx, driver, startedAt)
+    result = { payments_seen: payments, troubles: troubles.length }
     const { seen, agreedHeight, sureUntil = startedAt, doubt } = end
     const now = nowSeconds(ctx)
     if (doubt !== undefined) {
@@ -38,13 +45,14 @@ export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void>
     await settleWaiting(ctx, coin)
     logTroubles(ctx, coin, troubles)
     // Nothing expires unless each address was scanned and all that was found was recorded.
-    if (!isComplete) return
+    if (!isComplete) return result
   } catch (error) {
     if (!isNodeTrouble(error)) throw error
     await noteUnreachable(ctx, coin, confirmations, error)
-    return
+    return { ...result, troubles: result.troubles + 1 }
   }
   await expireInvoices(ctx, coin, sureAt)
+  return result
 }
 
 /** Scans one invoice's address. A node that can't be reached is no error: the watcher stores that. */

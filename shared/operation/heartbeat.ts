@@ -8,8 +8,8 @@ import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { hashSettings } from './agreement.ts'
 
 const CHECK_EVERY_MS = 5 * SECOND_MS
-/** How often the record is renewed even if nothing has changed. */
-const RENEW_EVERY_MS = 30 * SECOND_MS
+/** How often the record is renewed, with what the process has counted, even if nothing else has changed. */
+const RENEW_EVERY_MS = 10 * SECOND_MS
 /** If the clock has moved further than this, the record is renewed with the next check. */
 const CLOCK_STEP_MS = SECOND_MS
 
@@ -49,7 +49,8 @@ export function keepHeartbeat(
       stored.said !== said ||
       Math.abs(stored.aheadMs - aheadMs) > CLOCK_STEP_MS
     if (!isDue) return
-    await ctx.operation.processes.note({ ...fields, ...changing, clock_ahead_ms: aheadMs })
+    const counts = await ctx.metrics.readCounts()
+    await ctx.operation.processes.note({ ...fields, ...changing, counts, clock_ahead_ms: aheadMs })
     stored = { atMs: nowMs, aheadMs, said }
   }
   const check = (): void =>

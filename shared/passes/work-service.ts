@@ -2,7 +2,7 @@ import { setImmediate as nextPass, setTimeout as sleep } from 'node:timers/promi
 import type { Context } from '../context.ts'
 import { findShares } from '../crypto/pow.ts'
 import { change } from '../platform/change.ts'
-import { isDuplicateKey, isOutage, orOvertaken, Overtaken } from '../platform/database.ts'
+import { isOutage, orOvertaken, Overtaken } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import { createGroups, performTogether } from '../platform/group-commit.ts'
 import { newId } from '../platform/ids.ts'
@@ -10,6 +10,7 @@ import type { PendingEntry } from '../ledger/pending.ts'
 import { MAX_BATCH_NONCES } from '../platform/limits.ts'
 import { oncePer } from '../platform/once-per.ts'
 import { creditPaidDays } from './pass-service.ts'
+import { isSlotTaken } from './work-store.ts'
 import { DAY_MS, unixSeconds } from '../platform/time.ts'
 import {
   createCountedNonceCache,
@@ -165,7 +166,7 @@ async function storeShares(
     try {
       await ctx.work.insertBatch(batch)
     } catch (error) {
-      if (!isDuplicateKey(error, 'slot')) throw error
+      if (!isSlotTaken(error)) throw error
       continue
     }
     // Fairness: an agent's second waiting batch comes after every other agent's first.
@@ -196,10 +197,18 @@ async function storeShares(
  * only if the order still has exactly these pages and the batch is still waiting; otherwise everything is
  * read again. A page's number is unique, and pages never change.
  *
+ * @returns what this call counted
  * @throws Refusal `unavailable` if other workers kept verifying batches of the same orders for too long; any
  *   error of the database
  */
-export const verifyBatch = (ctx: WorkContext, batchId: string): Promise<void> => verifierOf(ctx)(batchId)
+export const verifyBatch = (ctx: WorkContext, batchId: string): Promise<BatchCounts> =>
+  verifierOf(ctx)(batchId)
+
+/** How many nonces of a batch count and how many don't; none of either if it was verified before. */
+export interface BatchCounts extends Readonly<Record<string, number>> {
+  readonly accepted: number
+  readonly rejected: number
+}
 
 /** Returns the function of a context that verifies batches in groups; it is created at the first call. */
 const verifierOf = oncePer((ctx: WorkContext) => {
@@ -219,7 +228,8 @@ async function verifyTogether(
   ctx: WorkContext,
   cache: CountedNonceCache,
   batchIds: readonly string[],
-): Promise<void[]> {
+): Promise<BatchCounts[]> {
+  const counts = new Map<string, BatchCounts>()
   await change({
     now: () => ctx.database.now(),
     read: () => readWaiting(ctx, cache, batchIds),
@@ -237,9 +247,13 @@ async function verifyTogether(
         if (page !== undefined) setLastPage(counted, page)
         cache.putBack(order._id, counted)
       }
+      for (const { _id, outcomes } of verifications.flatMap(({ batches }) => batches)) {
+        const accepted = decodeOutcomes(outcomes).filter((reason) => reason === undefined).length
+        counts.set(_id, { accepted, rejected: outcomes.length - accepted })
+      }
     },
   })
-  return batchIds.map(() => undefined)
+  return batchIds.map((id) => counts.get(id) ?? { accepted: 0, rejected: 0 })
 }
 
 /** The waiting batches of an order, with everything that decides what counts of them. */

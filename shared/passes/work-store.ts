@@ -1,5 +1,5 @@
 import type { Connection } from 'mongoose'
-import { Overtaken, type Session } from '../platform/database.ts'
+import { isDuplicateKey, Overtaken, type Session } from '../platform/database.ts'
 import { createGroups, createIdBatchRead, createBatchRead, insertEach } from '../platform/group-commit.ts'
 import { MAX_BATCH_NONCES } from '../platform/limits.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
@@ -26,9 +26,17 @@ type StoredBatch = RecordOf<typeof storedBatchFields>
 const batchSchema = schemaOf<StoredBatch>('work_batches', storedBatchFields)
 const WAITING = { state: 'waiting' } as const
 batchSchema.index({ at_ms: 1 }, only(WAITING, 'waiting'))
-batchSchema.index({ slot: 1 }, { unique: true, sparse: true })
+// It begins with the key by which a router may divide the collection.
+batchSchema.index({ order_id: 1, slot: 1 }, only({ slot: some }, 'waiting_of_order', true))
 batchSchema.index({ agent_id: 1 }, only(WAITING, 'waiting_of_agent'))
 batchSchema.index({ forget_at: 1 }, { expireAfterSeconds: 0 })
+
+/**
+ * Whether a batch was refused because its order has a waiting one. The first databases have an index of `slot` alone
+ * besides, which may be the one that says so.
+ */
+export const isSlotTaken = (error: unknown): boolean =>
+  isDuplicateKey(error, 'order_id') || isDuplicateKey(error, 'slot')
 
 /**
  * `_id` is `<order id>/<number>`, the number with leading zeros, so that pages sort and each number is
@@ -118,7 +126,7 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
      * Inserts one batch, together with others that arrive at the same time (group commit). Resolves once a
      * majority has it in its journal.
      *
-     * @throws a duplicate-key error on `slot` if the order has a waiting batch
+     * @throws a duplicate-key error if the order has a waiting batch: see isSlotTaken()
      */
     insertBatch: createGroups(
       (group: BatchRecord[]) =>
@@ -142,7 +150,12 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
       nonces: readonly string[],
     ): Promise<{ batchId: string; from: number } | undefined> {
       const before = await rawBatches().findOneAndUpdate(
-        { slot: orderId, state: 'waiting', count: { $lte: MAX_BATCH_NONCES - nonces.length } },
+        {
+          order_id: orderId,
+          slot: orderId,
+          state: 'waiting',
+          count: { $lte: MAX_BATCH_NONCES - nonces.length },
+        },
         [
           {
             $set: {
@@ -214,7 +227,7 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
       let cleared = 0
       for (const { _id, share_pages: pages = 0 } of closed) {
         // A waiting batch will still be compared with the pages.
-        if ((await rawBatches().findOne({ slot: _id })) !== null) continue
+        if ((await rawBatches().findOne({ order_id: _id, slot: _id })) !== null) continue
         await rawPages().deleteMany({ _id: { $gte: pageId(_id, 1), $lte: pageId(_id, pages) } })
         await rawOrders().updateOne({ _id }, { $unset: { share_pages: 1, last_batch: 1 } })
         cleared++

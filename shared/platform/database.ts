@@ -3,6 +3,7 @@ import mongoose, { type Connection } from 'mongoose'
 import { endWaitsAtClose } from './closed-sockets.ts'
 import { CLOCK_SAMPLE_EVERY_MS, createDatabaseClock, type DatabaseClock } from './database-clock.ts'
 import { describeAway, tryPrimary } from './database-reason.ts'
+import { freeBytesOf } from './disk-space.ts'
 import { NotYetMade } from './not-yet-made.ts'
 import { Refusal } from './errors.ts'
 import type { Log } from './log.ts'
@@ -90,6 +91,8 @@ export interface Database {
   now(): number
   /** Free bytes of the database's disk; undefined if the server doesn't say. */
   freeDiskBytes(): Promise<number | undefined>
+  /** What the database's own files take of the disk, in bytes: collections and indexes. */
+  storedBytes(): Promise<number>
   /**
    * The members of the replica set as its primary sees them; none if this user may not ask, or a router
    * answers.
@@ -160,12 +163,10 @@ export function openDatabase(options: DatabaseOptions): Database {
     openSession: () => connection.getClient().startSession(),
     inOrder: (work) => connection.getClient().withSession({ causalConsistency: true }, work),
     now: () => clock.now() + options.now() - Date.now(),
-    async freeDiskBytes() {
-      const { fsTotalSize: total, fsUsedSize: used } = await connection
-        .getClient()
-        .db()
-        .command({ dbStats: 1 })
-      return typeof total === 'number' && typeof used === 'number' && total > 0 ? total - used : undefined
+    freeDiskBytes: async () => freeBytesOf(await connection.getClient().db().command({ dbStats: 1 })),
+    async storedBytes() {
+      const { storageSize, indexSize } = await connection.getClient().db().command({ dbStats: 1 })
+      return Number(storageSize) + Number(indexSize)
     },
     members: () => readMembers(connection),
   }

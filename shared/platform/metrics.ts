@@ -19,6 +19,24 @@ export interface Metrics {
   stalledJobs(): { count: number; lastAt: number }
   /** Something in the ledger's collections that no step of ours writes: somebody has to look at it. */
   countAnomaly(kind: AnomalyKind): void
+  /** From now on `count` says how many callers wait for news. */
+  watchWaiting(count: () => number): void
+  /** Sums of what this process has counted since it started. */
+  readCounts(): Promise<ProcessCounts>
+}
+
+/** What a process says of itself to the others: sums over its own metrics, since it started. */
+export interface ProcessCounts {
+  /** How many requests took as long as REQUEST_BUCKETS says, each in one bucket; the last are the slower ones. */
+  requests: number[]
+  /** Those that were answered 5xx. */
+  failures: number
+  /** Attempts by queue, and the seconds that they took by the clock. */
+  jobs: Record<string, { count: number; seconds: number }>
+  /** Of the processor, in all threads of the process. */
+  cpu_seconds: number
+  /** Callers that wait for news at this moment. */
+  waiting: number
 }
 
 /**
@@ -37,7 +55,7 @@ export const METRIC_PREFIX = 'agent_network_'
 /**
  * Around the limits of shared/platform/limits.ts: an outage answers within 2 s, a submission waits for 5 s.
  */
-const REQUEST_BUCKETS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10]
+export const REQUEST_BUCKETS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10]
 const JOB_BUCKETS = [0.005, 0.025, 0.1, 0.5, 2, 10, 60]
 
 /** Creates the counters of this process, in a registry of their own. */
@@ -85,6 +103,15 @@ export function createMetrics(): Metrics {
   })
   for (const kind of ANOMALY_KINDS) anomalies.inc({ kind }, 0)
   let stalledJobs = { count: 0, lastAt: 0 }
+  let countWaiting = (): number => 0
+  const waiting = new Gauge({
+    name: `${METRIC_PREFIX}waiting_callers`,
+    help: 'Callers that wait for news (`wait` of GET /events)',
+    registers: [registry],
+    collect() {
+      this.set(countWaiting())
+    },
+  })
   return {
     registry,
     countRequest: (labels, seconds) =>
@@ -101,7 +128,58 @@ export function createMetrics(): Metrics {
     },
     stalledJobs: () => stalledJobs,
     countAnomaly: (kind) => anomalies.inc({ kind }),
+    watchWaiting: (count) => (countWaiting = count),
+    async readCounts() {
+      const [ofRequests, ofFailures, ofJobs, ofWaiting] = await Promise.all([
+        requests.get(),
+        failures.get(),
+        jobs.get(),
+        waiting.get(),
+      ])
+      const { user, system } = process.cpuUsage()
+      return {
+        requests: sumBuckets(ofRequests.values),
+        failures: sum(ofFailures.values),
+        jobs: sumJobs(ofJobs.values),
+        cpu_seconds: (user + system) / 1e6,
+        waiting: sum(ofWaiting.values),
+      }
+    },
   }
+}
+
+interface HistogramValue {
+  value: number
+  metricName?: string
+  labels: Partial<Record<string, string | number>>
+}
+
+const sum = (values: readonly { value: number }[]): number =>
+  values.reduce((all, { value }) => all + value, 0)
+
+/** Of a histogram of requests, how many are in each bucket, over all its labels. */
+function sumBuckets(values: readonly HistogramValue[]): number[] {
+  const within = [...REQUEST_BUCKETS, Infinity].map((limit) =>
+    sum(
+      values.filter(
+        ({ metricName, labels }) =>
+          metricName?.endsWith('_bucket') === true &&
+          Number(String(labels['le']).replace('+Inf', 'Infinity')) === limit,
+      ),
+    ),
+  )
+  return within.map((count, index) => count - (within[index - 1] ?? 0))
+}
+
+/** Of a histogram of jobs, how many ended and the seconds that they took, by queue. */
+function sumJobs(values: readonly HistogramValue[]): ProcessCounts['jobs'] {
+  const byQueue: ProcessCounts['jobs'] = {}
+  for (const { value, metricName, labels } of values) {
+    const ofQueue = (byQueue[String(labels['queue'])] ??= { count: 0, seconds: 0 })
+    if (metricName?.endsWith('_count') === true) ofQueue.count += value
+    if (metricName?.endsWith('_sum') === true) ofQueue.seconds += value
+  }
+  return byQueue
 }
 
 const withProcess = new WeakSet<Registry>()

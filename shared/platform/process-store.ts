@@ -1,5 +1,6 @@
 import type { Connection } from 'mongoose'
 import { date, list, maybe, number, schemaOf, text, type RecordOf } from './fields.ts'
+import type { ProcessCounts } from './metrics.ts'
 import { rawOf } from './records.ts'
 
 /** One of the network's processes, as it says of itself. Losing it loses nothing: it is said again. */
@@ -27,6 +28,8 @@ const processFields = {
   unreached: maybe.list(text),
   /** Why its signer signs nothing for now, and what to do, in sentences. */
   signing_waits: maybe.text,
+  /** What it has counted since it started. */
+  counts: maybe.opaque<ProcessCounts>(),
   /** How far its clock is ahead of the database's, below 0 if it is behind. */
   clock_ahead_ms: number,
   /** Unix seconds. */
@@ -41,6 +44,13 @@ processSchema.index({ seen_at: 1 }, { expireAfterSeconds: 3_600 })
 
 /** A process that has said nothing for this long is gone, or frozen. */
 const GONE_MS = 75_000
+const HEARD_OF_SINCE = { $subtract: ['$$NOW', GONE_MS] }
+
+/** What one process has counted. */
+export type Counting = Pick<ProcessRecord, '_id' | 'part' | 'queues'> & {
+  counts: ProcessCounts
+  isAlive: boolean
+}
 
 /** Creates the store in which each process says that it is alive. */
 export function createProcessStore(connection: Connection) {
@@ -50,7 +60,10 @@ export function createProcessStore(connection: Connection) {
     models: { processes },
     /** Stores what a process says of itself, and that it is alive now. */
     async note({ _id, ...fields }: Omit<ProcessRecord, 'seen_at'>): Promise<void> {
-      await raw.updateOne({ _id }, [{ $set: { ...fields, seen_at: '$$NOW' } }], { upsert: true })
+      const said = Object.fromEntries(
+        Object.entries(fields).map(([name, value]) => [name, { $literal: value }]),
+      )
+      await raw.updateOne({ _id }, [{ $set: { ...said, seen_at: '$$NOW' } }], { upsert: true })
     },
     /**
      * Dates the record so that MongoDB removes it: no process may delete, since it could delete others'
@@ -59,10 +72,16 @@ export function createProcessStore(connection: Connection) {
     async forget(id: string): Promise<void> {
       await raw.updateOne({ _id: id }, { $set: { seen_at: new Date(0) } })
     },
+    /** What each process has counted, those that are gone included until their records are. */
+    listCounts: () =>
+      raw
+        .find({ counts: { $exists: true } })
+        .project<Counting>({ part: 1, queues: 1, counts: 1, isAlive: { $gt: ['$seen_at', HEARD_OF_SINCE] } })
+        .toArray(),
     /** The processes that are alive, by host and part. */
     list: (): Promise<ProcessRecord[]> =>
       raw
-        .find({ $expr: { $gt: ['$seen_at', { $subtract: ['$$NOW', GONE_MS] }] } })
+        .find({ $expr: { $gt: ['$seen_at', HEARD_OF_SINCE] } })
         .sort({ host: 1, part: 1, started_at: 1 })
         .toArray(),
   }

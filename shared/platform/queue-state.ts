@@ -1,4 +1,4 @@
-import type { QueueMeta } from 'bullmq'
+import type { Queue, QueueMeta } from 'bullmq'
 import { withDeadline } from './deadline.ts'
 import { QUEUE_NAMES, queueRow, type QueueName, type Queues } from './queues.ts'
 import { SECOND_MS } from './time.ts'
@@ -32,6 +32,20 @@ const LIMIT_MS = 5 * SECOND_MS
 /** Whether a queue needs a worker and has none: the operator must hear of it at once. */
 export function hasNoWorker(state: QueueState): boolean {
   return state.workers === 0 && (state.waiting > 0 || state.due)
+}
+
+/** Whether a queue needs a worker: every network needs it, or it holds a job, finished ones included. */
+export async function isInUse(queue: Queue): Promise<boolean> {
+  if (queueRow(queue.name as QueueName).isAlwaysDue === true) return true
+  const counts = await queue.getJobCounts(
+    'waiting',
+    'prioritized',
+    'active',
+    'delayed',
+    'completed',
+    'failed',
+  )
+  return Object.values(counts).some((count) => count > 0)
 }
 
 /**

@@ -31,6 +31,7 @@ import { queuePrefix, type QueueName } from '../../shared/platform/queues.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { readSealKey } from '../../shared/ledger/seal-key.ts'
 import { NO_PAYLOAD_HASH, sealFields } from '../../shared/ledger/seal.ts'
+import { REQUEST_BUCKETS } from '../../shared/platform/metrics.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
 import { makeCoinReady, newTx } from '../support/coins.ts'
 import { FULL, sampled } from '../support/full.ts'
@@ -606,6 +607,30 @@ describe('npm run operator', () => {
     const receipt = (await whenServed(() => service.call('GET', `/receipt/${String(id)}`)))
       .json as unknown as Receipt
     expect(receipt.openings?.[0]?.content).toEqual({ id, kind: 'verifiers', text: list })
+  })
+
+  it('says how much more the network can take, once there are samples of an hour', async () => {
+    expect(await done('capacity')).toMatchObject({ ok: true, capacity: null })
+    const { samples } = service.ctx.operation
+    const now = Math.floor(service.ctx.database.now() / 1_000)
+    for (let minute = 0; minute <= 120; minute++) {
+      const requests = [60 * minute, ...REQUEST_BUCKETS.map(() => 0)]
+      const totals = { requests, failures: 0, jobs: {}, cpu_seconds: { api: 6 * minute } }
+      const levels = {
+        'processes/api': 1,
+        database_bytes: 1e6 * minute,
+        disk_free_bytes: 1e9,
+        entries: minute,
+      }
+      const counted = { at: now - 60 * (120 - minute), totals, processes: {} }
+      await samples.store(counted, levels, await samples.readCounted())
+    }
+    const { capacity } = (await done('capacity')) as unknown as {
+      capacity: { roles: object[]; disk: { days_left: number }; requests: { per_second: number } }
+    }
+    expect(capacity.requests.per_second).toBeCloseTo(1, 6)
+    expect(capacity.roles).toMatchObject([{ role: 'api', processes: 1, a_second_process_helps: true }])
+    expect(capacity.disk.days_left).toBeCloseTo(1_000 / 1_440, 3)
   })
 
   it('seals now, and shows on one screen what an operator asks first', async () => {

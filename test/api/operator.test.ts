@@ -243,6 +243,21 @@ describe("the operator's port", () => {
     }
   })
 
+  it('warns on the board of a queue in use that nobody serves, and of none of a coin that is not in use', async () => {
+    await ctx.queues.enqueue('make-seal', {})
+    const { queues } = (await (await ask('/queues/api/queues')).json()) as {
+      queues: { name: QueueName; hasWorkers: boolean | null }[]
+    }
+    const served = new Map(queues.map(({ name, hasWorkers }) => [name, hasWorkers]))
+    expect([served.get('sweep'), served.get('make-seal'), served.get('sequence')]).toEqual([
+      true,
+      false,
+      false,
+    ])
+    for (const name of QUEUE_NAMES.filter((queue) => queue.endsWith('-monero')))
+      expect(served.get(name), name).toBeNull()
+  })
+
   it("takes a change from a page of its own and from a program, and from no other site's page, which cannot read anything either", async () => {
     const change = (authorization: string, headers: Record<string, string>) =>
       ask('/queues/api/queues/check-chain/clean/completed', { method: 'PUT', authorization, headers }).then(

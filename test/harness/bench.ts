@@ -26,6 +26,7 @@ const BENCHES: Record<string, () => Promise<Figure[]>> = {
   miner: async () => (await import('./bench/miner.ts')).benchMiner(),
   shares: async () => (await import('./bench/shares.ts')).benchShares(),
   seal: async () => (await import('./bench/seal.ts')).benchSeal(),
+  cost: async () => (await import('./bench/cost.ts')).benchCost(),
   day: async () => (await import('./bench/day.ts')).benchDay(length),
   market: async () => (await import('./bench/market.ts')).benchMarket(),
   hostile: async () => (await import('./bench/hostile.ts')).benchHostile(),

@@ -8,7 +8,7 @@ import { XMR, moneroChain, openMoneroVenue, type MoneroPayee, type MoneroVenue }
 import { checkBooksAfterEach } from './money.ts'
 
 export interface MoneroPayouts {
-  send(): Promise<void>
+  send(): Promise<unknown>
   coin(): ReturnType<MoneroVenue['ctx']['coins']['findCoin']>
   stateOf(owed: PayoutRecord): Promise<string>
   /** The newest transfer that carries the payout. */

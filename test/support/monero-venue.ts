@@ -100,7 +100,7 @@ export interface MoneroVenue {
    */
   generate(blocks: number): Promise<number>
   /** A round of a watcher beside those that are served. */
-  nextRound(): Promise<void>
+  nextRound(): Promise<unknown>
   /** Mines blocks one by one, with a round after each. */
   mine(blocks: number): Promise<void>
   /** Mines until it stands so: a block that is made at once may come without what was just sent. */

@@ -19,6 +19,7 @@ const SHARD_KEYS: Readonly<Record<string, { key: string; isHashed?: true }>> = {
   messages: { key: 'to', isHashed: true },
   verdicts: { key: 'claim_id' },
   reports: { key: 'post_id' },
+  work_batches: { key: 'order_id' },
   work_orders: { key: 'agent_id' },
 }
 

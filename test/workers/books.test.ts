@@ -130,7 +130,8 @@ describe('the books and the chain', () => {
     await watchNano(venue.ctx)
     await compareBooks(venue.ctx, nanoDriver(venue.ctx))
     const [, value] =
-      /^agent_network_solvency_gap\{coin="xno"\} (.*)$/m.exec(await openNetworkMetrics(venue.ctx)()) ?? []
+      /^agent_network_solvency_gap\{coin="xno"\} (.*)$/m.exec((await openNetworkMetrics(venue.ctx)()).text) ??
+      []
     expect(Number(value)).toBeCloseTo(-3, 9)
     const { groups } = parse(fs.readFileSync('workers/operator/alerts.yml', 'utf8')) as {
       groups: { rules: object[] }[]

@@ -143,13 +143,13 @@ describe('a deadline', () => {
         await new Promise((resolve) =>
           setTimeout(resolve, Math.max(0, until - market.ctx.now() - 20 + 5 * place)),
         )
-        const answers = await Promise.all([
+        const [accepted, disputed] = await Promise.all([
           market.step('accept', order),
           market.step('dispute', order),
           vouch(market.ctx, market.ctx.now()).then(() => pass(order)),
         ])
         const status = await statusOf(order)
-        for (const answer of answers.slice(0, 2))
+        for (const answer of [accepted, disputed])
           if (answer !== undefined)
             expect([answer.status, answer.json.error]).toEqual(
               answer.status === 200 ? [200, undefined] : [409, 'wrong_state'],

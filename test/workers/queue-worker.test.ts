@@ -60,6 +60,7 @@ afterAll(async () => {
   await closeContext(ctx)
 })
 
+const NOTHING = { accepted: 0, rejected: 0 }
 const start = (watch = QUICK): void =>
   void (worker = startQueueWorker(ctx, 'verify-shares', connection, watch))
 /** There is no such batch, so there is nothing to do. */
@@ -120,6 +121,7 @@ describe('a worker of a queue', () => {
       tries.push(batch)
       if (batch === 'refused') throw new Refusal('wrong_state', 'This is refused for good.')
       if (tries.filter((tried) => tried === batch).length === 1) throw new Error('the connection broke')
+      return NOTHING
     }
     try {
       const [completed, failed] = [await queue.getCompletedCount(), await queue.getFailedCount()]
@@ -150,6 +152,7 @@ describe('a worker of a queue', () => {
       taken.resolve()
       await released.promise
       ends.push('the job')
+      return NOTHING
     }
     try {
       const pool = startPool(stopping, ['verify-shares'])
@@ -176,7 +179,7 @@ describe('a worker of a queue', () => {
   it('names a job that takes long while it runs, less and less often, and no more once it has ended', async () => {
     const handle = HANDLERS['verify-shares']
     const released = Promise.withResolvers<void>()
-    HANDLERS['verify-shares'] = () => released.promise
+    HANDLERS['verify-shares'] = () => released.promise.then(() => NOTHING)
     const named = (): { seconds: number; job_id: string }[] =>
       logged
         .split('\n')
@@ -209,6 +212,7 @@ describe('a worker of a queue', () => {
     let taken = 0
     HANDLERS['verify-shares'] = async () => {
       if (taken++ < concurrency) await released.promise
+      return NOTHING
     }
     try {
       start()
@@ -249,5 +253,46 @@ describe('a worker of a queue', () => {
       () => (refuse('No space left on device'), said() === 3 ? true : undefined),
       LIMIT,
     )
+  })
+})
+
+describe('what a finished job leaves for the board', () => {
+  it('is what it did, as its return value', async () => {
+    start()
+    await add()
+    await untilCompleted(1)
+    const [job] = await queue.getCompleted()
+    expect(job?.returnvalue).toEqual(NOTHING)
+  })
+
+  it('is nothing of a regular job that did nothing, but for the first of a process', async () => {
+    const handle = HANDLERS.cosign
+    const counts = [0, 0, 3, 0, 0]
+    let done = 0
+    HANDLERS.cosign = () => Promise.resolve({ witnesses_asked: counts[done++] ?? 0 })
+    const regular = new Queue('cosign', { connection, prefix: prefixOf(queuePrefix, 'cosign') })
+    try {
+      worker = startQueueWorker(ctx, 'cosign', connection, QUICK)
+      for (const turn of counts.keys()) {
+        await ctx.queues.enqueue('cosign', {})
+        await waitFor(
+          `turn ${turn + 1} to be over`,
+          async () =>
+            done === turn + 1 && (await regular.getJobCountByTypes('active', 'waiting')) === 0
+              ? true
+              : undefined,
+          LIMIT,
+        )
+      }
+      const kept = await regular.getCompleted()
+      expect(kept.map(({ returnvalue }) => returnvalue as unknown)).toEqual([
+        { witnesses_asked: 3 },
+        { witnesses_asked: 0 },
+      ])
+    } finally {
+      HANDLERS.cosign = handle
+      await regular.obliterate({ force: true })
+      await regular.close()
+    }
   })
 })

@@ -49,7 +49,7 @@ async function wait({ agent, id }: Order, nonces: string[]): Promise<string> {
 }
 
 /** Verifies a batch; `meanwhile` happens once, after the order was read. */
-function verifyWhile(batchId: string, meanwhile: () => Promise<unknown>): Promise<void> {
+function verifyWhile(batchId: string, meanwhile: () => Promise<unknown>): Promise<unknown> {
   let isFirst = true
   const findOrder: typeof worker.work.findOrder = async (orderId) => {
     const order = await worker.work.findOrder(orderId)

@@ -9,17 +9,18 @@ import { requireNano } from '../../shared/money/coins/nano/nano-gateway.ts'
 import { payoutRound, sweepRound } from '../../shared/money/payout-round.ts'
 import { reconcileCoin } from '../../shared/money/reconcile.ts'
 import type { Payload } from '../../shared/platform/queues.ts'
+import type { JobResult } from '../job-result.ts'
 import type { CoinsContext } from '../worker-context.ts'
 
-type Job = (ctx: CoinsContext) => Promise<void>
+type Job = (ctx: CoinsContext) => Promise<JobResult>
 
 /** The handlers of one coin's queues, by the queue's name without the coin. */
 interface CoinJobs {
   watch: Job
-  check(ctx: CoinsContext, payload: Payload<'check-nano' | 'check-monero'>): Promise<void>
-  fill(ctx: CoinsContext, payload: Payload<'fill-nano' | 'fill-monero'>): Promise<void>
+  check(ctx: CoinsContext, payload: Payload<'check-nano' | 'check-monero'>): Promise<JobResult>
+  fill(ctx: CoinsContext, payload: Payload<'fill-nano' | 'fill-monero'>): Promise<JobResult>
   send: Job
-  reconcile(ctx: CoinsContext, payload: Payload<'reconcile-nano' | 'reconcile-monero'>): Promise<void>
+  reconcile(ctx: CoinsContext, payload: Payload<'reconcile-nano' | 'reconcile-monero'>): Promise<JobResult>
 }
 
 /**
@@ -30,18 +31,22 @@ interface CoinJobs {
 const jobsOf = (open: (ctx: CoinsContext) => CoinDriver): CoinJobs => ({
   async watch(ctx) {
     const driver = open(ctx)
-    await watchCoin(ctx, driver)
+    const result = await watchCoin(ctx, driver)
     await compareBooks(ctx, driver)
+    return result
   },
   async check(ctx, { invoice_id: invoiceId, tx }) {
     if (tx !== undefined) await answerLookUp(ctx, open(ctx), tx)
     if (invoiceId !== undefined) await checkInvoiceAddress(ctx, open(ctx), invoiceId)
+    return {}
   },
   fill: (ctx, { holder, given = -1 }) =>
     fillStocks(ctx, open(ctx), holder === undefined ? undefined : { holder, given }),
   send: (ctx) => payoutRound(ctx, open(ctx)),
-  reconcile: (ctx, { reconciliation_id: id, take_over: takeOver }) =>
-    reconcileCoin(ctx, open(ctx), takeOver, id),
+  async reconcile(ctx, { reconciliation_id: id, take_over: takeOver }) {
+    await reconcileCoin(ctx, open(ctx), takeOver, id)
+    return {}
+  },
 })
 
 export const NANO_JOBS = {

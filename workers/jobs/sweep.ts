@@ -8,6 +8,7 @@ import { enqueueChainCheck } from '../../shared/ledger/seal-service.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/platform/time.ts'
 import { enqueueOverdueDeadlines } from '../../shared/market/order-deadlines.ts'
 import { replaceRedisMarker } from '../../shared/operation/redis-marker.ts'
+import type { JobResult } from '../job-result.ts'
 
 /** Batches enqueued again by one sweep; the next sweep goes on. */
 const SWEEP_BATCHES = 1_000
@@ -19,7 +20,7 @@ const FORGOTTEN_ORDERS = 20
  * applies bans, and deletes old pages of counted nonces. It may run at any time and in several processes at once: every job
  * that it enqueues takes effect once.
  */
-export async function sweep(ctx: Context): Promise<void> {
+export async function sweep(ctx: Context): Promise<JobResult> {
   // A batch younger than one sweep still has its own job, or is just getting it. One from the future was
   // stored by a clock that was ahead, and would otherwise wait until that time.
   const { sweepMs } = ctx.config
@@ -30,13 +31,22 @@ export async function sweep(ctx: Context): Promise<void> {
   )
   for (const batchId of waiting)
     await ctx.queues.enqueue('verify-shares', { batch_id: batchId }, { debounceId: batchId })
-  await storeOverdueClaims(ctx)
-  await enqueueUnsignedAnnouncements(ctx)
-  await enqueueOverdueDeadlines(ctx)
+  const overdueClaims = await storeOverdueClaims(ctx)
+  const announcements = await enqueueUnsignedAnnouncements(ctx)
+  const deadlines = await enqueueOverdueDeadlines(ctx)
   await enqueueChainCheck(ctx)
-  await ctx.work.deleteOldPages(unixSeconds(ctx.database.now() - SHARE_PAGES_KEPT_MS), FORGOTTEN_ORDERS)
-  await applyBans(ctx)
+  const before = unixSeconds(ctx.database.now() - SHARE_PAGES_KEPT_MS)
+  const ordersForgotten = await ctx.work.deleteOldPages(before, FORGOTTEN_ORDERS)
+  const bans = await applyBans(ctx)
   await noteEmptiedRedis(ctx)
+  return {
+    batches: waiting.length,
+    overdue_claims: overdueClaims,
+    announcements,
+    deadlines,
+    orders_forgotten: ordersForgotten,
+    bans,
+  }
 }
 
 /** Within this time a marker that is in MongoDB is in Redis too. */

@@ -3,7 +3,27 @@ import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
 import { ExpressAdapter } from '@bull-board/express'
 import type { Queue } from 'bullmq'
 import type { RequestHandler } from 'express'
+import { isInUse } from '../../shared/platform/queue-state.ts'
 import { queueRow, type QueueName } from '../../shared/platform/queues.ts'
+
+/**
+ * A queue on the board, which warns of one that nobody serves only if it is in use: those of a coin that this
+ * network doesn't have need no worker.
+ */
+class QueueOnBoard extends BullMQAdapter {
+  readonly #queue: Queue
+
+  constructor(queue: Queue, options: ConstructorParameters<typeof BullMQAdapter>[1]) {
+    super(queue, options)
+    this.#queue = queue
+  }
+
+  /** @returns null if it doesn't matter whether there are any */
+  override async getWorkers() {
+    const workers = await super.getWorkers()
+    return workers?.length === 0 && !(await isInUse(this.#queue)) ? null : workers
+  }
+}
 
 /**
  * Makes Bull Board over these queues, as an Express router below /queues.
@@ -24,7 +44,7 @@ export function createBoard(
   createBullBoard({
     queues: queues.map(
       (queue) =>
-        new BullMQAdapter(queue, { readOnlyMode, externalJobUrl, description: describeQueue(queue.name) }),
+        new QueueOnBoard(queue, { readOnlyMode, externalJobUrl, description: describeQueue(queue.name) }),
     ),
     serverAdapter: adapter,
     options: {

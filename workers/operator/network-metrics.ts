@@ -240,10 +240,12 @@ const disk: NetworkCollector = {
   name: 'disk',
   open(gauge) {
     const free = gauge('disk_free_bytes', 'Free where the database lies')
+    const stored = gauge('database_bytes', "What the database's own files take of it")
     const mark = gauge('disk_mark_bytes', 'Below this the API takes no writes (MIN_FREE_DISK_GB)')
     return async (ctx) => {
       const bytes = await ctx.database.freeDiskBytes()
       if (bytes !== undefined) free.set(bytes)
+      stored.set(await ctx.database.storedBytes())
       mark.set(ctx.config.minFreeDiskBytes)
     }
   },
@@ -271,17 +273,14 @@ const findings: NetworkCollector = {
   },
 }
 
+/** Those that a sample of the network is made of. */
+export const SAMPLED_COLLECTORS: readonly NetworkCollector[] = [queues, redis, ledger, coins, payouts, disk]
 /** A part of the network with more to show adds its collector here. */
 const NETWORK_COLLECTORS: readonly NetworkCollector[] = [
-  queues,
-  redis,
-  ledger,
-  coins,
-  payouts,
+  ...SAMPLED_COLLECTORS,
   market,
   keys,
   members,
-  disk,
   backup,
   findings,
 ]
@@ -290,13 +289,29 @@ const FINDINGS_LIMIT_MS = SECOND_MS
 /** A slower collector is left out of the scrape, and its `collector_up` is 0. */
 const COLLECT_LIMIT_MS = 4 * SECOND_MS
 
+export interface NetworkReading {
+  /** All gauges in Prometheus's text format. */
+  text: string
+  /** The same as numbers. */
+  series: readonly NetworkSeries[]
+}
+
+/** One series of a gauge, without the prefix of its name. */
+export interface NetworkSeries {
+  name: string
+  labels: Partial<Record<string, string | number>>
+  value: number
+}
+
 /**
  * Creates the network's gauges.
  *
- * @returns a function that reads them all and returns them in Prometheus's text format; what can't be read is
- *   left out
+ * @returns a function that reads them all; what can't be read is left out
  */
-export function openNetworkMetrics(ctx: Context): () => Promise<string> {
+export function openNetworkMetrics(
+  ctx: Context,
+  networkCollectors = NETWORK_COLLECTORS,
+): () => Promise<NetworkReading> {
   const registry = new Registry()
   const up = new Gauge({
     name: `${METRIC_PREFIX}collector_up`,
@@ -304,7 +319,7 @@ export function openNetworkMetrics(ctx: Context): () => Promise<string> {
     labelNames: ['collector'] as const,
     registers: [registry],
   })
-  const collectors = NETWORK_COLLECTORS.map(({ name, open }) => {
+  const collectors = networkCollectors.map(({ name, open }) => {
     const clearings: (() => void)[] = []
     const collect = open((metric, help, labelNames = []) => {
       const gauge = new Gauge({
@@ -320,7 +335,7 @@ export function openNetworkMetrics(ctx: Context): () => Promise<string> {
     const clear = (): void => clearings.forEach((clearGauge) => clearGauge())
     return { name, clear, collect }
   })
-  const read = async (): Promise<string> => {
+  const read = async (): Promise<NetworkReading> => {
     await Promise.all(
       collectors.map(async ({ name, clear, collect }) => {
         clear()
@@ -338,10 +353,14 @@ export function openNetworkMetrics(ctx: Context): () => Promise<string> {
         }
       }),
     )
-    return registry.metrics()
+    const [text, gauges] = await Promise.all([registry.metrics(), registry.getMetricsAsJSON()])
+    const series = gauges.flatMap(({ name, values }) =>
+      values.map(({ labels, value }) => ({ name: name.slice(METRIC_PREFIX.length), labels, value })),
+    )
+    return { text, series }
   }
   // Two scrapes at once would empty each other's gauges.
-  let reading: Promise<string> | undefined
+  let reading: Promise<NetworkReading> | undefined
   return () => {
     reading ??= read().finally(() => (reading = undefined))
     return reading

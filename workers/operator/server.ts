@@ -6,11 +6,13 @@ import type { Health } from '../../shared/platform/health.ts'
 import { closeNow, listen } from '../../shared/platform/listen.ts'
 import { createBoundedServer, WATCHERS } from '../../shared/platform/limit-connections.ts'
 import { collectProcessMetrics } from '../../shared/platform/metrics.ts'
-import { openNetworkMetrics } from './network-metrics.ts'
+import { openNetworkMetrics, SAMPLED_COLLECTORS } from './network-metrics.ts'
 import { holdsToken, readAuthorization } from '../../shared/platform/operator-token.ts'
 import { StartError } from '../../shared/platform/process.ts'
 import { watchFindings } from './alarm.ts'
 import { recordActions, showFailed, showQueues, showTrail } from './board.ts'
+import { servePage, showOverview } from './overview.ts'
+import { keepSampling } from './sampler.ts'
 
 export interface OperatorServer {
   port: number
@@ -18,11 +20,11 @@ export interface OperatorServer {
 }
 
 /**
- * Serves the operator's port: Bull Board at `/queues`, `/failed`, `/show`, `/metrics` of this process and of
+ * Serves the operator's port: a page with the network's verdict and figures at `/`, Bull Board at `/queues`, `/failed`, `/show`, `/metrics` of this process and of
  * the whole network, and `/readyz`, all behind the operator's token; METRICS_TOKEN opens `/metrics` as well.
- * Only `/healthz` answers without a token. Also starts watchFindings().
+ * Only `/healthz` answers without a token. Also starts watchFindings() and keepSampling().
  *
- * @returns the port, and a function that closes both
+ * @returns the port, and a function that closes all three
  * @throws StartError without OPERATOR_TOKEN, or if the port can't be opened
  */
 export async function startOperatorServer(ctx: Context, health: Health): Promise<OperatorServer> {
@@ -35,10 +37,12 @@ export async function startOperatorServer(ctx: Context, health: Health): Promise
   const server = createBoundedServer(createOperatorApp(ctx, health, secrets.operatorToken), WATCHERS)
   const port = await listen(server, operatorPort, operatorHost, 'OPERATOR_PORT')
   const alarm = watchFindings(ctx)
+  const sampling = keepSampling(ctx, openNetworkMetrics(ctx, SAMPLED_COLLECTORS))
   return {
     port,
     close() {
       alarm.close()
+      sampling.close()
       return closeNow(server)
     },
   }
@@ -58,7 +62,7 @@ function createOperatorApp(ctx: Context, health: Health, token: string): express
   const { metricsToken } = ctx.config.secrets
   app.get('/metrics', requireToken(token, metricsToken), async (_req, res) => {
     const { registry } = ctx.metrics
-    const [own, network] = await Promise.all([registry.metrics(), readNetwork()])
+    const [own, { text: network }] = await Promise.all([registry.metrics(), readNetwork()])
     res.setHeader('Content-Type', registry.contentType)
     res.end(`${own}\n${network}`)
   })
@@ -71,12 +75,14 @@ function createOperatorApp(ctx: Context, health: Health, token: string): express
     const { ready, ...rest } = await health.readiness('deep' in req.query)
     res.status(ready ? 200 : 503).json({ ok: ready, ...rest })
   })
-  app.get('/', (_req, res) => res.redirect('/queues'))
+  app.get('/overview', showOverview(ctx))
+  app.use(servePage())
   app.use((_req, res) => {
     res.status(404).json({
       ok: false,
       error: 'no_such_route',
-      message: 'The operator port has /queues, /failed, /show/ID, /metrics, /readyz and /healthz.',
+      message:
+        'The operator port has /, /overview, /queues, /failed, /show/ID, /metrics, /readyz and /healthz.',
     })
   })
   return app

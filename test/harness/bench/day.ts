@@ -40,7 +40,7 @@ const STEP_MS = 15 * SECOND_MS
 const BASE = '/api/v1'
 
 /** How often an agent does each thing in a day, on average; docs/benchmarks.md states the same. */
-const A_DAY = {
+export const A_DAY = {
   feed: 6,
   me: 4,
   card: 3,
@@ -57,7 +57,7 @@ const A_DAY = {
   // Placed, paid on the Nano network's stand-in, delivered and accepted, and paid out.
   order: 0.1,
 } as const
-type Kind = keyof typeof A_DAY
+export type Kind = keyof typeof A_DAY
 
 interface Agent {
   id: string
@@ -81,12 +81,35 @@ export async function benchDay({
   minutes = DAY_MINUTES,
   report = (line: string) => void process.stderr.write(`${line}\n`),
 }: { minutes?: number; report?: (line: string) => void } = {}): Promise<Figure[]> {
+  const world = await startDay()
+  try {
+    return await measureDay(world, minutes, report)
+  } finally {
+    await world.stop()
+  }
+}
+
+/** A network of AGENTS agents, and what they do. */
+export interface DayWorld {
+  stack: BenchStack
+  /** Opens connections for the next requests: idle ones are closed by the API. */
+  connect(): { loop: OpenLoop; actions: Actions }
+  stop(): Promise<void>
+}
+
+/** Starts the network and the stand-in for the Nano node, and stores agents, posts, claims, orders and offers. */
+export async function startDay(): Promise<DayWorld> {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-day-'))
   const file = (name: string): string => path.join(folder, name)
+  const cleanUp: (() => unknown)[] = [() => fs.rmSync(folder, { recursive: true, force: true })]
+  const stop = async (): Promise<void> => {
+    for (const end of cleanUp.toReversed()) await end()
+  }
   fs.writeFileSync(file('nano-seed'), `${randomBytes(32).toString('hex')}\n`, { mode: 0o600 })
   ensureSealKey(file('seal-key'), file('seal-memory'))
-  const node = await startNode('--confirm')
   try {
+    const node = await startNode('--confirm')
+    cleanUp.push(node.stop)
     const stack = await startStack({
       REGISTER_BITS: '4',
       NANO_RPC_URL: node.rpcUrl,
@@ -99,37 +122,35 @@ export async function benchDay({
       SEAL_MEMORY_FILE: file('seal-memory'),
       SEAL_INTERVAL_SECONDS: '60',
     })
-    try {
-      return await measureDay(stack, node, minutes, report)
-    } finally {
-      await stack.stop()
+    cleanUp.push(stack.stop)
+    const world = await storeWorld(stack)
+    const setup = openLoop(stack.port, 8)
+    const offers = await makeOffers(setup, world.agents)
+    await firstOrder(setup, world.agents, offers)
+    await setup.close()
+    const connect = () => {
+      const loop = openLoop(stack.port, CONNECTIONS)
+      return { loop, actions: makeActions({ ...world, offers, loop, node }) }
     }
-  } finally {
-    node.stop()
-    fs.rmSync(folder, { recursive: true, force: true })
+    return { stack, connect, stop }
+  } catch (error) {
+    await stop()
+    throw error
   }
 }
 
 async function measureDay(
-  stack: BenchStack,
-  node: BenchNode,
+  { stack, connect }: DayWorld,
   minutes: number,
   report: (line: string) => void,
 ): Promise<Figure[]> {
-  const world = await storeWorld(stack)
-  const setup = openLoop(stack.port, 8)
-  const offers = await makeOffers(setup, world.agents)
-  await firstOrder(setup, world.agents, offers)
-  await setup.close()
-
-  const loop = openLoop(stack.port, CONNECTIONS)
-  const actions = makeActions({ ...world, offers, loop, node })
+  const { loop, actions } = connect()
   const dayMs = minutes * MINUTE_MS
   const perAgent = Object.values(A_DAY).reduce((sum, times) => sum + times, 0)
   const count = Math.round((AGENTS * perAgent * minutes) / DAY_MINUTES)
   const drawKind = makeDraw()
   const startedMs = performance.now()
-  const flows: Promise<void>[] = []
+  const flows = new Set<Promise<unknown>>()
   const slices = watchProcesses(stack, dayMs)
   for (let sent = 0; sent < count;) {
     const nowMs = performance.now() - startedMs
@@ -137,7 +158,8 @@ async function measureDay(
       const dueMs = dueAt((sent + 0.5) / count) * dayMs
       if (dueMs > nowMs) break
       const flow = actions[drawKind()](startedMs + dueMs)
-      if (flow !== undefined) flows.push(flow)
+      flows.add(flow)
+      void flow.finally(() => flows.delete(flow))
     }
     await sleep(1)
   }
@@ -260,8 +282,8 @@ const placeOrder = (buyer: Agent | undefined, offerId: string | undefined): stri
 
 const readJson = (text: string): Record<string, unknown> => JSON.parse(text) as Record<string, unknown>
 
-/** What is done for each kind at its time; gives the rest of what has several steps. */
-type Actions = Record<Kind, (dueMs: number) => Promise<void> | undefined>
+/** What is done for each kind at its time; resolves once all of its steps are answered. */
+type Actions = Record<Kind, (dueMs: number) => Promise<unknown>>
 
 function makeActions(of: World & { offers: string[]; loop: OpenLoop; node: BenchNode }): Actions {
   const { agents, claims, offers, loop, node } = of
@@ -278,33 +300,32 @@ function makeActions(of: World & { offers: string[]; loop: OpenLoop; node: Bench
       requestText('POST', BASE + where, { body, ...(token === undefined ? {} : { token }) }),
       dueMs,
     )
-  const only = (sent: Promise<unknown>): undefined => void sent
   return {
-    feed: (dueMs) => only(get('feed', '/feed?limit=50', dueMs)),
-    me: (dueMs) => only(get('me', '/me', dueMs, next().token)),
-    card: (dueMs) => only(get('card', `/agent/${next().id}`, dueMs)),
+    feed: (dueMs) => get('feed', '/feed?limit=50', dueMs),
+    me: (dueMs) => get('me', '/me', dueMs, next().token),
+    card: (dueMs) => get('card', `/agent/${next().id}`, dueMs),
     async events(dueMs) {
       const agent = next()
       const query = agent.after === undefined ? '' : `&after=${agent.after}`
       const answer = await get('events', `/events?limit=50${query}`, dueMs, agent.token)
       agent.after = /"next":"(\d+)"/.exec(answer ?? '')?.[1] ?? agent.after
     },
-    'messages read': (dueMs) => only(get('messages read', '/dm', dueMs, next().token)),
-    directory: (dueMs) => only(get('directory', `/directory?capability=skill-${turn++ % 500}`, dueMs)),
-    post: (dueMs) => only(post('post', '/post', dueMs, { body: POST_BODY }, next().token)),
-    message: (dueMs) => only(post('message', '/dm', dueMs, { to: other().id, box: BOX }, next().token)),
+    'messages read': (dueMs) => get('messages read', '/dm', dueMs, next().token),
+    directory: (dueMs) => get('directory', `/directory?capability=skill-${turn++ % 500}`, dueMs),
+    post: (dueMs) => post('post', '/post', dueMs, { body: POST_BODY }, next().token),
+    message: (dueMs) => post('message', '/dm', dueMs, { to: other().id, box: BOX }, next().token),
     work(dueMs) {
       const agent = next()
       const body = { order_id: agent.orderId, nonces: batches[agent.batches++ % batches.length] }
-      return only(post('work', '/work/submit', dueMs, body, agent.token))
+      return post('work', '/work/submit', dueMs, body, agent.token)
     },
     verdict(dueMs) {
       const claim_id = claims[(turn * 7_919 + 4_567) % claims.length]
-      return only(post('verdict', '/claim/resolve', dueMs, { claim_id, outcome: 'true' }, next().token))
+      return post('verdict', '/claim/resolve', dueMs, { claim_id, outcome: 'true' }, next().token)
     },
     claim(dueMs) {
       const statement = 'Block 30 000 000 of the chain is mined before the first of January 2031.'
-      return only(post('claim', '/claim', dueMs, { statement }, next().token))
+      return post('claim', '/claim', dueMs, { statement }, next().token)
     },
     async registration(dueMs) {
       const answer = await get('challenge', '/challenge', dueMs)

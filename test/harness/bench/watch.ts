@@ -207,7 +207,10 @@ async function benchRound(
     },
     {
       name: `watch: a round over ${count} open Nano invoices`,
-      sample: () => rateOf(count, () => watchCoin(ctx, nanoDriver(ctx))),
+      sample: () =>
+        rateOf(count, async () => {
+          await watchCoin(ctx, nanoDriver(ctx))
+        }),
       unit: 'addresses/s',
       better: 'higher',
       goal: 0.75,

@@ -1,0 +1,117 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { waitFor } from '../../../scripts/embedded/wait.ts'
+import { SEQUENCE_EVERY_MS } from '../../../shared/platform/limits.ts'
+import { MINUTE_MS, SECOND_MS } from '../../../shared/platform/time.ts'
+import { startDay, type DayWorld, type Kind } from './day.ts'
+import { compareWith, type Figure } from './figure.ts'
+import { withContext } from './market.ts'
+import { readUsage } from './proc.ts'
+
+/** Requests of each kind, and how many are under way at once. */
+const REQUESTS = 2_500
+const AT_ONCE = 24
+/** How long the network rests before its use at rest is measured, and how long that takes. */
+const SETTLE_MS = 3 * SECOND_MS
+const REST_MS = 8 * SECOND_MS
+
+/** The kinds whose requests have no steps that wait. The first is what the others are compared with. */
+const KINDS = [
+  ...(['me', 'feed', 'card', 'events', 'messages read', 'directory', 'post', 'message', 'work'] as const),
+  ...(['verdict', 'claim', 'registration'] as const),
+] satisfies readonly Kind[]
+
+/** Processor time in ms. */
+type Used = Record<'API' | 'workers' | 'MongoDB' | 'Redis', number>
+const PARTS = ['API', 'workers', 'MongoDB', 'Redis'] as const
+
+/**
+ * Measures what each kind of request of bench `day` costs of the processor in the API, in the workers until all
+ * that follows is done, in MongoDB and in Redis, without what the network uses at rest.
+ */
+export async function benchCost(): Promise<Figure[]> {
+  const world = await startDay()
+  try {
+    return await measureKinds(world)
+  } finally {
+    await world.stop()
+  }
+}
+
+async function measureKinds({ stack, connect }: DayWorld): Promise<Figure[]> {
+  const pids = {
+    API: stack.api.pid,
+    workers: stack.workers[0]?.pid ?? 0,
+    MongoDB: stack.servers.mongod.child.pid() ?? 0,
+    Redis: stack.servers.redis.child.pid() ?? 0,
+  }
+  const forEach = (value: (part: (typeof PARTS)[number]) => number): Used =>
+    Object.fromEntries(PARTS.map((part) => [part, value(part)])) as Used
+  const read = () => ({ atMs: performance.now(), used: forEach((part) => readUsage(pids[part]).cpuMs) })
+  const readSince = (before: ReturnType<typeof read>) => {
+    const { atMs, used } = read()
+    return { spanMs: atMs - before.atMs, used: forEach((part) => used[part] - before.used[part]) }
+  }
+  const report = (name: string, used: Used, unit: string, rest = ''): void =>
+    void process.stderr.write(
+      `cost: ${name}: ${PARTS.map((part) => `${part} ${used[part].toFixed(3)}`).join(', ')} ${unit}${rest}\n`,
+    )
+
+  return withContext(stack.mongodbUrl, stack.servers, async (ctx) => {
+    const whenDone = () =>
+      waitFor(
+        'all that follows from the requests',
+        async () =>
+          (await ctx.entries.hasPending()) ||
+          (await ctx.work.listWaiting(Number.MAX_SAFE_INTEGER, 1)).length > 0
+            ? undefined
+            : true,
+        { limitMs: 5 * MINUTE_MS, everyMs: 100 },
+      )
+    await whenDone()
+    await sleep(SETTLE_MS)
+    const restFrom = read()
+    await sleep(REST_MS)
+    const rest = readSince(restFrom)
+    report(
+      'at rest',
+      forEach((part) => rest.used[part] / rest.spanMs),
+      'cores',
+    )
+    const sums: { kind: Kind; ms: number }[] = []
+    for (const kind of KINDS) {
+      const { loop, actions } = connect()
+      const before = read()
+      let [begun, bytes] = [0, 0]
+      const askInTurn = async (): Promise<void> => {
+        while (begun++ < REQUESTS) {
+          const answer = await actions[kind](performance.now())
+          if (typeof answer === 'string') bytes += Buffer.byteLength(answer)
+        }
+      }
+      await Promise.all(Array.from({ length: AT_ONCE }, askInTurn))
+      const askedMs = performance.now() - before.atMs
+      await loop.close()
+      // What was written last is numbered with the sequencer's next turn.
+      await sleep(2 * SEQUENCE_EVERY_MS)
+      await whenDone()
+      const { spanMs, used } = readSince(before)
+      const each = forEach((part) =>
+        Math.max(0, (used[part] - (rest.used[part] / rest.spanMs) * spanMs) / REQUESTS),
+      )
+      const { failed = 0, firstFailure = '' } = loop.tallies.get(kind) ?? {}
+      const rate = Math.round((REQUESTS * SECOND_MS) / askedMs)
+      const failures = failed === 0 ? '' : `, ${failed} failed: ${firstFailure.slice(0, 200)}`
+      report(kind, each, 'ms', `; ${rate}/s, ${Math.round(bytes / REQUESTS)} bytes each${failures}`)
+      sums.push({ kind, ms: PARTS.reduce((sum, part) => sum + each[part], 0) })
+    }
+    const reference = { name: 'GET /me', value: sums[0]?.ms ?? Number.NaN }
+    return sums.map(({ kind, ms }) =>
+      compareWith(reference, {
+        name: `cost: ${kind}, in all processes`,
+        value: ms,
+        unit: 'ms',
+        better: 'lower',
+      }),
+    )
+  })
+}
