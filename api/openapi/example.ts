@@ -49,6 +49,6 @@ function exampleText({ description = '', pattern = '', format }: JsonSchema): st
   if (format === 'date-time') return '2030-03-17T17:46:40+00:00'
   const [, prefix] = /begins with (\w+_)/.exec(description) ?? []
   if (prefix !== undefined) return `${prefix}01k0000000000000000000000a`
-  const [, start = '', length] = /(\w*)\[0-9a-f\]\{(\d+)\}/.exec(pattern) ?? []
+  const [, start = '', length] = /^\^\(?(\w*)\[0-9a-f\]\{(\d+)\}/.exec(pattern) ?? []
   return length === undefined ? 'text' : start + '0'.repeat(Number(length))
 }

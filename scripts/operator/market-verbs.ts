@@ -15,10 +15,11 @@ import { readSendable } from '../../shared/money/due-payouts.ts'
 import { holdsOf, isHeld } from '../../shared/money/payout-steps.ts'
 import type { PayoutRecord, PayoutState } from '../../shared/money/payout.ts'
 import {
+  endHoldForHand,
   holdPayouts,
+  holdForHand,
   markPaidByHand,
   markPartPaid,
-  oweAgain,
   undoPaidByHand,
 } from '../../shared/money/payout-service.ts'
 import { WAIT_REASONS, whyNotSent } from '../../shared/money/payout-waits.ts'
@@ -132,19 +133,13 @@ async function explainWait(ctx: Context, payoutId: string): Promise<VerbOutput> 
   }
 }
 
-/** What holds a payout that the operator is about to pay by hand, in place of a transaction. */
-const BY_HAND = 'operator'
-
 /** Holds a payout that is owed, so that no worker signs for it; or ends that. @throws Refusal `wrong_state` */
 async function reservePayout(ctx: Context, payoutId: string, isUndone: boolean, dryRun: boolean) {
-  const { coin, order_id: orderId, held_by: heldBy } = await requirePayout(ctx, payoutId)
+  const { coin, order_id: orderId } = await requirePayout(ctx, payoutId)
   const target = rehearseIf(dryRun, ctx)
-  if (isUndone && heldBy !== BY_HAND)
+  if (isUndone && !(await endHoldForHand(target, payoutId)))
     throw wrongState(`${payoutId} is not held by payout-hold; "reconcile ${coin} --owed" ends other holds.`)
-  const isDone = isUndone
-    ? await oweAgain(target, payoutId)
-    : (await holdPayouts(target, [payoutId], BY_HAND)).length === 1
-  if (!isDone)
+  if (!isUndone && !(await holdForHand(target, payoutId)))
     throw wrongState(`${payoutId} is not owed, or something holds it: "payouts ${payoutId}" says what.`)
   const state = isUndone ? 'owed' : 'held'
   return showDone(

@@ -85,13 +85,26 @@ export async function oweAgain(ctx: Context, payoutId: string): Promise<boolean>
   return freePayout(ctx, payoutId, cleared_of)
 }
 
+/** What holds a payout that the operator is about to pay by hand, in place of a send that may have paid it. */
+const BY_HAND = 'operator'
+
+/** Holds a payout that is owed, so that the operator can pay it by hand. @returns false if it is not owed or is held */
+export const holdForHand = async (ctx: Context, payoutId: string): Promise<boolean> =>
+  (await holdPayouts(ctx, [payoutId], BY_HAND)).length === 1
+
+/** Ends that hold, and no other. @returns false if the payout isn't held so */
+export async function endHoldForHand(ctx: Context, payoutId: string): Promise<boolean> {
+  const [payout] = await ctx.payouts.findStored([payoutId])
+  return payout?.held_by === BY_HAND && freePayout(ctx, payoutId, payout.cleared_of ?? [])
+}
+
 /** Ends the hold of payouts that the operator has found unpaid by this send, which is accounted for now. */
 export async function freeCleared(ctx: Context, { coin, _id: sendId }: UnexplainedSend): Promise<void> {
   for (const { _id, cleared_of: cleared = [] } of await ctx.payouts.listHeldBy(coin, sendId))
     if (cleared.includes(sendId)) await freePayout(ctx, _id, cleared)
 }
 
-function freePayout(ctx: Context, payoutId: string, clearedOf: string[]): Promise<boolean> {
+function freePayout(ctx: Context, payoutId: string, clearedOf: readonly string[]): Promise<boolean> {
   return takePayoutStepAlone(ctx, payoutId, { step: 'cleared', of: clearedOf }, newStepId())
 }
 

@@ -1,14 +1,18 @@
 import type { Context } from '../context.ts'
 import { nowSeconds } from '../platform/time.ts'
 import { COIN_FACTS } from './coin-facts.ts'
+import { isHalted } from './coin-state.ts'
 import type { CoinRecord } from './coin-store.ts'
 import { readSendable } from './due-payouts.ts'
 import { holdsOf } from './payout-steps.ts'
 import type { PayoutRecord } from './payout.ts'
+import { OPEN_TRANSFERS } from './transfer.ts'
 
 /*
- * All reasons why a payout that is owed isn't sent now, and what ends each. The round that sends (payout-round.ts,
- * due-payouts.ts) decides; this says it to the operator.
+ * The reasons why a payout that is owed isn't sent now, and what ends each, as far as the database knows them. The
+ * round that sends (payout-round.ts, due-payouts.ts) and the coin's driver decide; this says it to the operator. Not
+ * here is what only that round sees: a node that refuses one payee (in the log), a transaction that is full, and a
+ * payout that has changed while it was signed.
  */
 
 export const WAIT_REASONS = {
@@ -23,29 +27,34 @@ export const WAIT_REASONS = {
   below_minimum:
     'its payee is owed less than MIN_PAYOUT, or less than a hundredth of it at this address: pay',
   not_asked: 'PAYOUTS is manual in these settings, and you have not asked for it: pay, or payout-paid',
-  no_worker: 'no worker has the wallet of its coin',
+  no_worker: 'no worker tells of its coin; status says which queues have none',
   node_away: "the coin's node can't be reached, is behind, or is cut off",
-  coin_halted: 'wallet and books of its coin differ: reconcile',
-  under_way: 'transactions of the same wallet are not confirmed yet; what is due goes out after them',
+  coin_not_ready: "the coin's wallet, node or proof of work isn't ready: status says why",
+  coin_halted: 'wallet and books of its coin differ, or the database is a restored copy: reconcile',
+  under_way: 'transactions of the same wallet are not in the chain yet; what is due goes out after them',
   fee_high: 'the network asks for a higher fee than MAX_FEE allows',
   treasury_short: 'the treasury lacks money that can be spent',
 } as const
 
 export type WaitReason = keyof typeof WAIT_REASONS
 
-/** Lists why a payout isn't sent now, its own reasons first; none if the next round sends it, or it isn't owed. */
+/** Lists why a payout isn't sent now, its own reasons first; none if nothing known keeps it back, or it isn't owed. */
 export async function whyNotSent(ctx: Context, payout: PayoutRecord): Promise<WaitReason[]> {
   const { coin, state } = payout
   if (state !== 'owed' && (state !== 'held' || payout.transfer_id !== undefined)) return []
-  const [own, record, open] = await Promise.all([
+  // In Monero a held transaction stands in nobody's way.
+  const standing = COIN_FACTS[coin].hasPublicAccounts ? OPEN_TRANSFERS : (['signed', 'sent'] as const)
+  const [own, record, isStopped, open] = await Promise.all([
     reasonsOfPayout(ctx, payout),
     ctx.coins.findCoin(coin),
-    ctx.payouts.transfers.list(coin, ['signed', 'sent'], 1),
+    isHalted(ctx, coin),
+    ctx.payouts.transfers.list(coin, standing, 1),
   ])
   const isAsked = ctx.config.payouts === 'automatic' || payout.asked_at !== undefined
   return [
     ...own,
     ...(isAsked ? [] : (['not_asked'] as const)),
+    ...(isStopped ? (['coin_halted'] as const) : []),
     ...reasonsOfCoin(record),
     ...(open.length === 0 ? [] : (['under_way'] as const)),
   ]
@@ -68,7 +77,8 @@ function reasonsOfCoin(record: CoinRecord | undefined): WaitReason[] {
   if (record === undefined || !record.configured) return ['no_worker']
   const reasons: WaitReason[] = []
   if (!record.reachable) reasons.push('node_away')
-  if (record.halted !== undefined) reasons.push('coin_halted')
+  if (Object.values(record.problems ?? {}).some((problem) => problem !== undefined))
+    reasons.push('coin_not_ready')
   if (record.fee_high !== undefined) reasons.push('fee_high')
   if ((record.treasury_short_raw ?? '0') !== '0') reasons.push('treasury_short')
   return reasons

@@ -58,12 +58,12 @@ export function createProcessStore(connection: Connection) {
   const raw = rawOf<ProcessRecord>(processes)
   return {
     models: { processes },
-    /** Stores what a process says of itself, and that it is alive now. */
+    /** Stores what a process says of itself, in place of what it said before, and that it is alive now. */
     async note({ _id, ...fields }: Omit<ProcessRecord, 'seen_at'>): Promise<void> {
       const said = Object.fromEntries(
         Object.entries(fields).map(([name, value]) => [name, { $literal: value }]),
       )
-      await raw.updateOne({ _id }, [{ $set: { ...said, seen_at: '$$NOW' } }], { upsert: true })
+      await raw.updateOne({ _id }, [{ $replaceWith: { _id, ...said, seen_at: '$$NOW' } }], { upsert: true })
     },
     /**
      * Dates the record so that MongoDB removes it: no process may delete, since it could delete others'

@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { decideDispute } from '../../shared/market/dispute-service.ts'
 import { MAX_ACCOUNTS_SHOWN } from '../../shared/market/market-terms.ts'
-import type { OrderRecord } from '../../shared/market/order.ts'
 import { findContentFaults } from '../../shared/operation/content-check.ts'
 import { compareOwed } from '../../shared/operation/owed-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
@@ -157,22 +156,6 @@ describe('the commitments of the market', () => {
     ).toHaveLength(1)
     expect(await faultsWhile('payments', { tx: newTx() }, {})).toHaveLength(1)
     expect(await faultsWhile('offers', { 'payout_addresses.xno': OTHER_NANO_ADDRESS }, {})).toHaveLength(1)
-  })
-
-  it('of an earlier version, without the id, open as they did', async () => {
-    const { payout_salt: salt, payout_address: address } = (await market.ctx.orders.find(
-      paidOut.id,
-    )) as OrderRecord
-    const entries = market.ctx.database.connection.collection('entries')
-    const ordered = await entries.findOne({ record: paidOut.id, 'data.step': 'ordered' })
-    const change = (data: object) => entries.updateOne({ _id: ordered?._id as never }, { $set: data })
-    await change({ 'data.payout_address_hash': commit(Buffer.from(salt, 'hex'), { address }) })
-    expect((await findContentFaults(market.ctx)).sentences).toEqual([])
-    await change({
-      'data.payout_address_hash': commit(Buffer.from(salt, 'hex'), { address, id: 'mkt_other' }),
-    })
-    expect((await findContentFaults(market.ctx)).sentences).toHaveLength(1)
-    await change({ data: ordered?.['data'] })
   })
 })
 

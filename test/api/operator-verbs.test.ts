@@ -320,6 +320,7 @@ describe('npm run operator', () => {
       ['settle-invoice', await invoice(), '1', 'ab'.repeat(32)],
       ['unassigned', 'keep', await nobodysMoney()],
       ['payout-paid', await owedPayout(), 'ab'.repeat(32)],
+      ['payout-hold', await owedPayout()],
       ['pay', (await market()).seller.id],
       ['dispute', await disputedOrder(), 'release'],
       ['dispute', await disputedOrder(), 'split', '40'],

@@ -75,6 +75,7 @@ describe('of a payout that is owed the operator is told', () => {
   it.each<[string, (now: number) => Partial<CoinRecord>]>([
     ['no_worker', () => ({ configured: false })],
     ['node_away', () => ({ reachable: false })],
+    ['coin_not_ready', () => ({ problems: { wallet: 'it is watch-only' } })],
     ['coin_halted', (at) => ({ halted: { at, reason: 'for a test' } })],
     ['fee_high', (at) => ({ fee_high: { at, fee_raw: '1', sum_raw: '1' } })],
     ['treasury_short', () => ({ treasury_short_raw: '1' })],
@@ -113,7 +114,10 @@ describe('payout-hold', () => {
       waits: ['may_be_paid', 'not_asked'],
     })
     expect(await operator('payout-hold', payout._id)).toMatchObject({ error: 'wrong_state' })
+    await ctx.payouts.models.payouts.updateOne({ _id: payout._id }, { $set: { cleared_of: ['trf_1'] } })
     expect(await operator('payout-hold', '--undo', payout._id)).toMatchObject({ exitCode: 0, state: 'owed' })
+    // It says nothing of sends that may have paid it.
+    expect((await readPayout(ctx, payout._id)).cleared_of).toEqual(['trf_1'])
     expect(await reasons(payout)).toEqual([])
     await operator('payout-hold', payout._id)
     expect(await operator('payout-paid', payout._id, newTx())).toMatchObject({ exitCode: 0, state: 'manual' })

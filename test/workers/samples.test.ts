@@ -73,6 +73,20 @@ const note = (fast: number) =>
     },
   })
 
+describe('what a process says of itself', () => {
+  it('takes the place of what it said before: a wait that is over is not said any more', async () => {
+    const said = { host: 'here', pid: 1, part: 'workers', queues: [], version: '1', commit: '1' }
+    const one = { ...said, _id: 'process-that-waits', clock_ahead_ms: 0, started_at: 1 }
+    const waits = async () =>
+      (await ctx.operation.processes.list()).find(({ _id }) => _id === one._id)?.signing_waits
+    await ctx.operation.processes.note({ ...one, signing_waits: 'for a peer' })
+    expect(await waits()).toBe('for a peer')
+    await ctx.operation.processes.note(one)
+    expect(await waits()).toBeUndefined()
+    await ctx.operation.processes.forget(one._id)
+  })
+})
+
 describe('the samples of the network', () => {
   it('are stored once, however many processes take them at the same time', async () => {
     later(100)
