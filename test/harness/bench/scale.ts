@@ -22,7 +22,7 @@ import { createScaler, type ScalingRule } from './scaling-rule.ts'
  */
 
 /** What a process may use of a core; the ScaledObject of the APIs means a whole one. */
-const PART_OF_CORE = { api: 0.1, shares: 0.05 } as const
+const PART_OF_CORE = { api: 0.1, shares: 0.02 } as const
 /** How often KEDA's measures are looked at by Kubernetes. */
 const LOOK_EVERY_MS = 15 * SECOND_MS
 const STEP_MS = 60 * SECOND_MS
@@ -31,7 +31,7 @@ const STEPS = [
   { requests: 10, batches: 0 },
   { requests: 75, batches: 5 },
   { requests: 150, batches: 30 },
-  { requests: 300, batches: 80 },
+  { requests: 300, batches: 150 },
   { requests: 10, batches: 0 },
   { requests: 10, batches: 0 },
 ] as const
@@ -42,6 +42,8 @@ const SHARES_A_BATCH = 100
 const SHARE_BITS = 4
 const BATCHES_EACH = 32
 const CONNECTIONS = 32
+/** What isn't answered by then counts as lost. */
+const ANSWER_WITHIN_MS = 30 * SECOND_MS
 const BODY = 'What an agent says in a post of a usual length, and to whom it may be of use. '.repeat(3)
 const TOKEN = 'the operator of this bench'
 
@@ -218,8 +220,9 @@ async function measure(
         member.underWay++
         const dueMs = startedMs + (count / step.requests) * SECOND_MS
         const isBatch = count % step.requests < step.batches
-        const done = member.loop.send(isBatch ? 'work' : 'other', requestOf(world, count, isBatch), dueMs)
-        sent.push(done.finally(() => member.underWay--))
+        const answer = member.loop.send(isBatch ? 'work' : 'other', requestOf(world, count, isBatch), dueMs)
+        const inTime = Promise.race([answer, sleep(ANSWER_WITHIN_MS, 'late' as const, { ref: false })])
+        sent.push(inTime.finally(() => member.underWay--))
       }
       const isBack = Object.values(pools).every(({ members, rule }) => members.length === rule.min)
       if (isBack && performance.now() > calmAtMs) backAtMs ??= performance.now()
@@ -228,11 +231,12 @@ async function measure(
     const sizes = Object.entries(pools).map(([name, { members }]) => `${name} ${members.length}`)
     report(`scale: after ${step.requests} requests/s, ${step.batches} of them batches: ${sizes.join(', ')}`)
   }
-  await Promise.all(sent)
+  const late = (await Promise.all(sent)).filter((answer) => answer === 'late').length
   abort.abort()
   await scaling
   const tallies = [...loops].flatMap((loop) => [...loop.tallies.values()])
-  const lost = tallies.reduce((sum, { failed }) => sum + failed, 0)
+  const lost = late + tallies.reduce((sum, { failed }) => sum + failed, 0)
+  if (late > 0) report(`scale: ${late} were not answered within ${ANSWER_WITHIN_MS / SECOND_MS} s`)
   for (const { firstFailure } of tallies)
     if (firstFailure !== undefined) report(`scale: lost: ${firstFailure}`)
   const latencies = tallies.flatMap((tally) => tally.latencies)
