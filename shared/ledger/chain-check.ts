@@ -1,6 +1,7 @@
 import type { Context } from '../context.ts'
 import type { Session } from '../platform/database.ts'
 import { verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts'
+import { change } from '../platform/change.ts'
 import { unixSeconds } from '../platform/time.ts'
 import { computeLeaves } from './entry.ts'
 import { CHAIN_WALK_ENTRIES } from '../platform/limits.ts'
@@ -30,14 +31,19 @@ interface KnownRoot {
  * finds none.
  */
 export async function verifyNewSeals(ctx: ChainContext, known?: KnownRoot): Promise<ChainStatus> {
-  for (;;) {
-    const { before, after } = await ctx.database.inOrder(async (session) => {
-      const before = await ctx.seals.readStatus(session)
-      return { before, after: before.intact ? await verifyAfter(ctx, before, session, { known }) : before }
-    })
-    // Another process may have stored a later one meanwhile: then its status is gone on from.
-    if (after === before || (await ctx.seals.writeStatus(after))) return after
-  }
+  return change({
+    now: ctx.database.now,
+    read: () =>
+      ctx.database.inOrder(async (session) => {
+        const before = await ctx.seals.readStatus(session)
+        return { before, after: before.intact ? await verifyAfter(ctx, before, session, { known }) : before }
+      }),
+    decide: ({ before, after }) => ({ after, isNews: after !== before }),
+    async store({ after, isNews }) {
+      if (isNews) await ctx.seals.writeStatus(after)
+      return after
+    },
+  })
 }
 
 /** Verifies every seal with its entries. @returns a status, which is not stored */
@@ -61,15 +67,27 @@ export async function verifyWholeChain(ctx: ChainContext & Pick<Context, 'now'>)
 /** Stores what a walk over the whole chain has found, and verifies the seals that came meanwhile. */
 async function storeWalked(ctx: ChainContext, verified: ChainStatus, beganAt: number): Promise<ChainStatus> {
   const { seq, open, intact, fault } = verified
-  for (;;) {
-    // Another process may have stored a status meanwhile. This one replaces it, since it covers the chain
-    // from the first seal on.
-    const { revision } = await ctx.seals.readStatus()
-    const found = { seq, open, intact, ...(fault === undefined ? {} : { fault }) }
-    const after: ChainStatus = { ...found, revision, walked_at: beganAt }
-    if (await ctx.seals.writeStatus(after)) return after.intact ? verifyNewSeals(ctx) : after
-  }
+  const found = { seq, open, intact, ...(fault === undefined ? {} : { fault }), walked_at: beganAt }
+  // Another process may have stored a status meanwhile. This one replaces it, since it covers the chain from the
+  // first seal on.
+  const after = await changeStatus(ctx, ({ revision }) => ({ ...found, revision }))
+  return after.intact ? verifyNewSeals(ctx) : after
 }
+
+/** Replaces the chain's status by what follows from it. @returns the new one */
+const changeStatus = (
+  ctx: ChainContext,
+  decide: (before: ChainStatus) => ChainStatus,
+): Promise<ChainStatus> =>
+  change({
+    now: ctx.database.now,
+    read: () => ctx.seals.readStatus(),
+    decide,
+    async store(after) {
+      await ctx.seals.writeStatus(after)
+      return after
+    },
+  })
 
 /** What one run of the walk has verified: the seals after `after`, undefined for the first, up to `seq`. */
 export interface WalkRun {
@@ -109,7 +127,7 @@ export async function walkOn(
     return { after, seq, fault: fault ?? found, isEnd, repairedTiles }
   }
   const walk = { ...place, seq, open: verified.open, stopped_at: unixSeconds(ctx.now()) }
-  while (!(await ctx.seals.writeStatus({ ...(await ctx.seals.readStatus()), walk })));
+  await changeStatus(ctx, (before) => ({ ...before, walk }))
   return { after, seq, fault, isEnd, repairedTiles }
 }
 

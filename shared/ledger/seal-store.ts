@@ -1,5 +1,6 @@
 import mongoose, { type Connection } from 'mongoose'
-import { isDuplicateKey, MAJORITY, unlessDuplicate, within, type Session } from '../platform/database.ts'
+import { MAJORITY, orOvertaken, Overtaken, unlessDuplicate, within } from '../platform/database.ts'
+import type { Session } from '../platform/database.ts'
 import type { Tile } from '../crypto/merkle.ts'
 import { createCosignatureStore } from './cosignature-store.ts'
 import { findHashes, type TilePlace } from './log-tile-store.ts'
@@ -200,21 +201,17 @@ export function createSealStore(connection: Connection) {
     /**
      * Replaces the stored status if its revision is still that of `next`, and counts the revision up.
      *
-     * @returns false if another process has written a status meanwhile
+     * @throws Overtaken if another process has written a status meanwhile
      */
-    async writeStatus(next: ChainStatus): Promise<boolean> {
-      try {
-        const { matchedCount, upsertedCount } = await status.replaceOne(
-          { _id: CHAIN, revision: next.revision },
-          { _id: CHAIN, ...next, revision: next.revision + 1 },
-          // The upsert inserts the first status; for a second process its `_id` is a duplicate.
-          { upsert: next.revision === 0 },
-        )
-        return matchedCount + upsertedCount === 1
-      } catch (error) {
-        if (isDuplicateKey(error)) return false
-        throw error
-      }
+    async writeStatus(next: ChainStatus): Promise<void> {
+      const write = status.replaceOne(
+        { _id: CHAIN, revision: next.revision },
+        { _id: CHAIN, ...next, revision: next.revision + 1 },
+        // The upsert inserts the first status; for a second process its `_id` is a duplicate.
+        { upsert: next.revision === 0 },
+      )
+      const { matchedCount, upsertedCount } = await orOvertaken(write)
+      if (matchedCount + upsertedCount !== 1) throw new Overtaken('the status of the chain has changed')
     },
     /** The pending entries of an adoption; undefined if there is no such adoption. */
     async findAdoption(id: string): Promise<PendingEntry[] | undefined> {
