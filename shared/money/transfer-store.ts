@@ -136,7 +136,7 @@ function unknownSends(transfers: Records<TransferRecord>) {
       )) as UnexplainedSend[],
     /** Confirmed ones with payouts that were paid otherwise, which the operator has not accounted for. */
     listPaidAgain: (coin: Coin) =>
-      transfers.all({ coin, paid_again: some, explained: none }, { sort: { _id: 1 } }),
+      transfers.all({ coin, state: 'confirmed', paid_again: some, explained: none }, { sort: { _id: 1 } }),
     setPaidAgain: (transferId: string, payoutIds: readonly string[], session: Session) =>
       transfers.change(
         { _id: transferId },

@@ -92,4 +92,14 @@ describe('a transfer', () => {
     expect(await listPaidAgain('xno')).toEqual([])
     expect(await accountForSend(ctx, 'xno', transfer.tx)).toEqual({ kind: 'unknown' })
   })
+
+  it('that paid something again is not named any more once another one has its place', async () => {
+    const ids = { _id: newId('transfer'), tx: newTx(), previous: newTx() }
+    const transfer = transferIn('confirmed', { ...ids, paid_again: ['out_1'] })
+    await ctx.payouts.transfers.insert([transfer])
+    const named = async () => (await ctx.payouts.transfers.listPaidAgain('xno')).map(({ tx }) => tx)
+    expect(await named()).toEqual([transfer.tx])
+    expect(await replaceTransfer(ctx, transfer, 'another one is in its place')).toBe(true)
+    expect(await named()).toEqual([])
+  })
 })
