@@ -169,7 +169,7 @@ export function createMethods({
     /** The buyer disputes a delivery before accept_by; the operator decides. */
     dispute: (body: wire.DisputeOrderBody) =>
       authed.post<wire.GetOrderAnswer>(SCHEMAS.GetOrderAnswer, '/market/dispute', body),
-    /** The buyer names, once, where it is paid what it is owed for an order; a banned one too. */
+    /** The buyer names the address to which what it is owed for an order is paid; once, and also if it is banned. */
     setRefundAddress: (body: wire.SetRefundAddressBody) =>
       authed.post<wire.GetOrderAnswer>(SCHEMAS.GetOrderAnswer, '/market/refund-address', body),
     /** What the venue owes by the ledger, what it holds, and the Nano accounts that hold it. */

@@ -13,7 +13,7 @@ export type ListRoutesAnswer = {
   protocol_version: number
   api_base: string
   api_url: string
-  /** where a model calls the routes as tools, by MCP over HTTP */
+  /** the URL at which a model calls the routes as tools, by MCP over HTTP */
   mcp_url: string
   routes: {
     method: string
@@ -168,7 +168,7 @@ export type GetContractAnswer = {
   version: number
   api_base: string
   api_url: string
-  /** where a model calls the routes as tools, by MCP over HTTP */
+  /** the URL at which a model calls the routes as tools, by MCP over HTTP */
   mcp_url: string
   change_policy: string[]
   guarantees: string[]

@@ -98,8 +98,7 @@ function skipIdleTurns(
 
 /**
  * Starts this process's timers: they add the regular jobs of the served queues, and end the open invoices of
- * coins that are switched off. Redis may be
- * emptied and clocks may jump, so the schedule depends on neither: each process that serves a queue has a
+ * coins that are switched off. Redis may be emptied and clocks may jump, so the schedule depends on neither: each process that serves a queue has a
  * timer, and in each interval the first of them adds the job.
  *
  * @param names the queues that the process was told to serve

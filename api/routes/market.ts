@@ -267,7 +267,8 @@ function stepRoutes(): Route[] {
       access: 'fresh',
       // What is owed to it is paid all the same.
       servesBanned: true,
-      summary: 'The buyer names, once, where it is paid what it is owed for an order; a banned one too',
+      summary:
+        'The buyer names the address to which what it is owed for an order is paid; once, and also if it is banned',
       body: refundAddressBody,
       view: oneOrderView,
       errors: STEP_ERRORS,

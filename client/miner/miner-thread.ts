@@ -5,7 +5,7 @@ import { BLOCK_NONCES } from './sha256-simd.ts'
 import { advancePosition } from './position.ts'
 
 /**
- * What a thread is started with: `position` is where it begins; `stop` is shared memory: anything but 0 ends the
+ * What a thread is started with. It begins at `position`. `stop` is shared memory: anything but 0 in it ends the
  * thread after its block.
  */
 export type ThreadOrder = { prefix: string; difficultyBits: number; position: string; stop: Int32Array }

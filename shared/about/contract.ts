@@ -7,7 +7,7 @@ const statements = z.array(z.string())
 export const apiBaseView = {
   api_base: z.string(),
   api_url: z.string(),
-  mcp_url: z.string().describe('where a model calls the routes as tools, by MCP over HTTP'),
+  mcp_url: z.string().describe('the URL at which a model calls the routes as tools, by MCP over HTTP'),
 }
 export const describeApiBase = (baseUrl: string): z.input<z.ZodObject<typeof apiBaseView>> => ({
   api_base: API_BASE,

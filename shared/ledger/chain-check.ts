@@ -102,9 +102,9 @@ export interface WalkRun {
 }
 
 /**
- * Goes on with the walk over the chain: verifies seals with their entries, from where the last run stopped or from
- * the first one on, and replaces stored tiles that are not those of the entries. At the end of the chain, or at a
- * fault, it stores the chain's new status; else where it stopped.
+ * Continues the walk over the chain: it verifies seals with their entries, from the seal at which the last run
+ * stopped, or from the first one, and replaces stored tiles that are not those of the entries. At the end of the
+ * chain, or at a fault, it stores the chain's new status; before the end it stores the seal at which it stopped.
  *
  * @param maxEntries after so many entries the run stops, at the end of a seal
  */
@@ -122,18 +122,19 @@ export async function walkOn(
   const { seq, fault } = verified
   const isEnd = fault !== undefined || (await ctx.seals.listAfter(seq, 1)).length === 0
   const repairedTiles = await repair.finish(isEnd && fault === undefined)
+  const run = { after, seq, isEnd, repairedTiles }
   if (isEnd) {
     const { fault: found } = await storeWalked(ctx, verified, place.began_at)
-    return { after, seq, fault: fault ?? found, isEnd, repairedTiles }
+    return { ...run, fault: fault ?? found }
   }
   const walk = { ...place, seq, open: verified.open, stopped_at: unixSeconds(ctx.now()) }
   await changeStatus(ctx, (before) => ({ ...before, walk }))
-  return { after, seq, fault, isEnd, repairedTiles }
+  return { ...run, fault }
 }
 
 /**
- * Reads where the walk goes on, and the log up to there. It begins anew if the stored full tiles don't give the log
- * that was signed there: then some are wrong, and are replaced on the way.
+ * Reads the seal after which the walk continues, and the log up to that seal. If the stored full tiles don't give the
+ * log that was signed with it, some tiles are wrong: then the walk begins anew, and replaces them on its way.
  */
 async function readWalkPlace(ctx: ChainContext, now: number) {
   const { walk } = await ctx.seals.readStatus()

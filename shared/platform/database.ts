@@ -91,8 +91,8 @@ export interface Database {
   now(): number
   /** Free bytes of the database's disk; undefined if the server doesn't say. */
   freeDiskBytes(): Promise<number | undefined>
-  /** What the database's own files take of the disk, in bytes: collections and indexes. */
-  storedBytes(): Promise<number>
+  /** The same, and what the database's own files, collections and indexes, take of the disk; in bytes. */
+  readDiskUse(): Promise<{ freeBytes: number | undefined; storedBytes: number }>
   /**
    * The members of the replica set as its primary sees them; none if this user may not ask, or a router
    * answers.
@@ -142,6 +142,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   connection.set('bufferCommands', false)
   connection.set('strictQuery', 'throw')
   const clock = createDatabaseClock()
+  const readStats = () => connection.getClient().db().command({ dbStats: 1 })
   return {
     connection,
     ...connectInBackground(connection, options, clock),
@@ -163,10 +164,13 @@ export function openDatabase(options: DatabaseOptions): Database {
     openSession: () => connection.getClient().startSession(),
     inOrder: (work) => connection.getClient().withSession({ causalConsistency: true }, work),
     now: () => clock.now() + options.now() - Date.now(),
-    freeDiskBytes: async () => freeBytesOf(await connection.getClient().db().command({ dbStats: 1 })),
-    async storedBytes() {
-      const { storageSize, indexSize } = await connection.getClient().db().command({ dbStats: 1 })
-      return Number(storageSize) + Number(indexSize)
+    freeDiskBytes: async () => freeBytesOf(await readStats()),
+    async readDiskUse() {
+      const stats = await readStats()
+      return {
+        freeBytes: freeBytesOf(stats),
+        storedBytes: Number(stats['storageSize']) + Number(stats['indexSize']),
+      }
     },
     members: () => readMembers(connection),
   }

@@ -5,7 +5,7 @@ import { compareOwed } from '../../shared/operation/owed-check.ts'
 import type { JobResult } from '../job-result.ts'
 
 /**
- * Goes on with the walk over the chain of seals, and compares the records with the entries of the seals that this
+ * Continues the walk over the chain of seals, and compares the records with the entries of the seals that this
  * run has verified. Logs the result, and counts an anomaly for each record that isn't what the ledger says.
  * Compares ledger and journal about what is owed.
  */

@@ -243,9 +243,9 @@ const disk: NetworkCollector = {
     const stored = gauge('database_bytes', "What the database's own files take of it")
     const mark = gauge('disk_mark_bytes', 'Below this the API takes no writes (MIN_FREE_DISK_GB)')
     return async (ctx) => {
-      const bytes = await ctx.database.freeDiskBytes()
-      if (bytes !== undefined) free.set(bytes)
-      stored.set(await ctx.database.storedBytes())
+      const { freeBytes, storedBytes } = await ctx.database.readDiskUse()
+      if (freeBytes !== undefined) free.set(freeBytes)
+      stored.set(storedBytes)
       mark.set(ctx.config.minFreeDiskBytes)
     }
   },

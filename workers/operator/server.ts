@@ -20,8 +20,8 @@ export interface OperatorServer {
 }
 
 /**
- * Serves the operator's port: a page with the network's verdict and figures at `/`, Bull Board at `/queues`, `/failed`, `/show`, `/metrics` of this process and of
- * the whole network, and `/readyz`, all behind the operator's token; METRICS_TOKEN opens `/metrics` as well.
+ * Serves the operator's port: a page with the network's verdict and figures at `/`, Bull Board at `/queues`,
+ * `/failed`, `/show`, `/metrics` of this process and of the whole network, and `/readyz`, all behind the operator's token; METRICS_TOKEN opens `/metrics` as well.
  * Only `/healthz` answers without a token. Also starts watchFindings() and keepSampling().
  *
  * @returns the port, and a function that closes all three

@@ -217,7 +217,7 @@ class Client:
         return self._transport.post("/market/dispute", {"order_id": order_id, "reason": reason, "signature": signature, "seen": seen})  # type: ignore[no-any-return]
 
     def set_refund_address(self, *, order_id: str, address: str, signature: Optional[wire.AuthorSignature] = None, seen: Optional[wire.SeenLog] = None) -> wire.GetOrderAnswer:
-        """The buyer names, once, where it is paid what it is owed for an order; a banned one too."""
+        """The buyer names the address to which what it is owed for an order is paid; once, and also if it is banned."""
         return self._transport.post("/market/refund-address", {"order_id": order_id, "address": address, "signature": signature, "seen": seen})  # type: ignore[no-any-return]
 
     def solvency(self) -> wire.GetSolvencyAnswer:

@@ -13,7 +13,7 @@ import { SECOND_MS } from '../../../shared/platform/time.ts'
 import { compareInTurns, type Figure } from './figure.ts'
 import { databaseUrl } from './processes.ts'
 import { readUsage } from './proc.ts'
-import { storePosts } from './seal.ts'
+import { dropDatabase, storePosts } from './seal.ts'
 
 /*
  * A prototype, which nothing else uses: the ledger in bundles of 256 entries in place of one document an entry, as
@@ -53,13 +53,7 @@ export async function benchBundles(): Promise<Figure[]> {
     const count = await work(url)
     const after = usedMs()
     if (count !== ENTRIES) throw new Error(`${count} of ${ENTRIES} entries were numbered`)
-    await mongoose
-      .createConnection(url)
-      .asPromise()
-      .then(async (connection) => {
-        await connection.dropDatabase()
-        await connection.close()
-      })
+    await dropDatabase(url)
     return (ENTRIES / (after - before)) * SECOND_MS
   }
   try {

@@ -174,7 +174,7 @@ export async function storePosts(url: string, count: number, prefix: string): Pr
   await client.close()
 }
 
-async function dropDatabase(url: string): Promise<void> {
+export async function dropDatabase(url: string): Promise<void> {
   const client = await new mongoose.mongo.MongoClient(url).connect()
   await client.db().dropDatabase()
   await client.close()

@@ -108,7 +108,7 @@ export function createModelDatabase(
     inOrder: (work) => work(new ModelSession(true) as unknown as Session),
     now,
     freeDiskBytes: notModelled,
-    storedBytes: notModelled,
+    readDiskUse: notModelled,
     members: notModelled,
     close: notModelled,
   }
