@@ -42,6 +42,14 @@ export const newReturn = (fields: NewPayout, arrivalId: string): PayoutRecord =>
   arrival_id: arrivalId,
 })
 
+/** Makes a payout of what is the venue's own, which the operator asks for. The ledger is told once it has left. */
+export const newWithdrawal = (fields: NewPayout): PayoutRecord => ({
+  ...newOwed(fields),
+  agent_id: 'operator',
+  withdraws: true,
+  asked_at: fields.at,
+})
+
 function newOwed({ amountRaw, address, ...sum }: NewPayout) {
   if (amountRaw <= 0n) throw new TypeError(`"amountRaw" expected more than 0, got ${amountRaw}`)
   const owed = { ...sum, amount_raw: String(amountRaw), ...omitUndefined({ address }), salt: newSalt() }
