@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { compareBooks } from '../../shared/money/books.ts'
 import { moneroDriver } from '../../shared/money/coins/monero/monero-driver.ts'
 import { requireMonero } from '../../shared/money/coins/monero/monero-gateway.ts'
+import { openMoneroConnection } from '../../shared/money/coins/monero/monero-connection.ts'
 import { openMoneroVenue, XMR, type MoneroVenue } from '../support/monero-venue.ts'
 import { watchMonero } from '../support/monero-jobs.ts'
 
@@ -36,12 +37,10 @@ it("a wallet of Monero proves what it holds, bound to a seal, and a stranger's w
     total_raw: String(6n * XMR),
   })
   const stranger = await venue.openPayee()
-  const said = await fetch(`${stranger.program.url}/json_rpc`, {
-    method: 'POST',
-    body: JSON.stringify({
-      ...{ jsonrpc: '2.0', id: '0', method: 'check_reserve_proof' },
-      params: { address: account, message: proof.message, signature: proof.signature },
-    }),
-  })
-  expect(((await said.json()) as { result: object }).result).toEqual({ good: true, spent: 0, total: 6e12 })
+  const rpc = openMoneroConnection(stranger.program.url, { timeoutMs: 30_000, maxAnswerBytes: 1_000_000 })
+  const { message, signature } = proof
+  const ask = (text: string) =>
+    rpc.call('check_reserve_proof', { address: account, message: text, signature })
+  expect(await ask(message)).toEqual({ good: true, spent: 0, total: 6e12 })
+  expect(await ask(message.replace('seal 7', 'seal 8'))).toMatchObject({ good: false })
 })
