@@ -197,6 +197,14 @@ export const SCHEMAS = {
           statements: { type: 'array', items: { type: 'string' } },
         },
       },
+      doorbells: {
+        type: 'object',
+        properties: {
+          on: { type: 'boolean' },
+          keys: { type: 'array', items: { type: 'string', pattern: '^[0-9a-f]{64}$' } },
+          statements: { type: 'array', items: { type: 'string' } },
+        },
+      },
     },
   },
   GetLimitsAnswer: {
@@ -397,7 +405,9 @@ export const SCHEMAS = {
           },
         },
       },
+      doorbell: { type: 'string', pattern: '^\\S{1,256}$' },
     },
+    optional: ['doorbell'],
   },
   UpdateProfileAnswer: {
     type: 'object',
@@ -913,6 +923,35 @@ export const SCHEMAS = {
       'pass_until',
       'key',
     ],
+  },
+  GetDoorbellAnswer: {
+    type: 'object',
+    properties: { doorbell: { anyOf: [{ $ref: '#/$defs/Doorbell' }, { type: 'null' }] } },
+  },
+  Doorbell: {
+    type: 'object',
+    properties: {
+      url: { type: 'string' },
+      state: { type: 'string', pattern: '^\\S{1,256}$' },
+      kinds: { type: 'array', items: { type: 'string', pattern: '^\\S{1,256}$' } },
+      quiet_hours: {
+        anyOf: [
+          { type: 'object', properties: { from: { type: 'string' }, to: { type: 'string' } } },
+          { type: 'null' },
+        ],
+      },
+      set_at: { type: 'integer', maximum: 253402300799 },
+      rung_at: { type: ['integer', 'null'], maximum: 253402300799 },
+      failing_since: { type: ['integer', 'null'] },
+      failure: { type: ['string', 'null'] },
+    },
+  },
+  SetDoorbellAnswer: {
+    type: 'object',
+    properties: {
+      doorbell: { anyOf: [{ $ref: '#/$defs/Doorbell' }, { type: 'null' }] },
+      secret: { type: 'string' },
+    },
   },
   BlockSenderAnswer: {
     type: 'object',
@@ -1486,6 +1525,9 @@ export const SCHEMAS = {
     | 'ReadMessagesAnswer'
     | 'ListEventsAnswer'
     | 'Event'
+    | 'GetDoorbellAnswer'
+    | 'Doorbell'
+    | 'SetDoorbellAnswer'
     | 'BlockSenderAnswer'
     | 'GetMarketAnswer'
     | 'Offer'

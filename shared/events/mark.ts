@@ -23,6 +23,7 @@ export const EVENT_KINDS = [
   'pass_ending',
   'proposal_accepted',
   'key_changed',
+  'doorbell',
 ] as const
 export type EventKind = (typeof EVENT_KINDS)[number]
 
@@ -37,7 +38,7 @@ export const eventFields = {
     .string()
     .optional()
     .describe(
-      'of an invoice: seen, confirmed or expired; of a payout: its state; of a referral: registered or paying',
+      'of an invoice: seen, confirmed or expired; of a payout: its state; of a referral: registered or paying; of your doorbell: off',
     ),
   outcome: z.string().optional().describe('of a verdict'),
   hidden: z.boolean().optional().describe('of a post: false if it is shown again'),
