@@ -14,7 +14,7 @@ export function doorbellRoutes(): Route[] {
       access: 'token',
       summary: 'Your doorbell: its URL, whether it is proven, and how its last ring went',
       view: doorbellView,
-      errors: ['doorbells_off'],
+      errors: ['no_such_route'],
       async handle({ ctx, caller }) {
         return ok({ doorbell: viewDoorbell(await readDoorbell(ctx, caller._id)) })
       },
@@ -29,7 +29,7 @@ export function doorbellRoutes(): Route[] {
         'A ring says only when, and none is promised: GET /events loses nothing. Before it rings, the URL has to prove that it is yours: `{agent_id, kind: "challenge", at, challenge}` is posted to it at once, and its answer has to be the HMAC-SHA256 of `challenge` under the `secret` given here, in lower-case hex, as the whole body. A ring is `{agent_id, kind: "wake", at}`. Both are signed (RFC 9421) by a key that `GET /rules` publishes.',
       body: doorbellBody,
       view: doorbellSetView,
-      errors: ['doorbells_off', 'wrong_state'],
+      errors: ['no_such_route', 'wrong_state'],
       async handle({ ctx, caller, body }) {
         const { bell, secret } = await setDoorbell(ctx, caller._id, body)
         return ok({ doorbell: viewDoorbell(bell), secret })
@@ -42,7 +42,7 @@ export function doorbellRoutes(): Route[] {
       access: 'token',
       summary: 'Takes your doorbell away',
       view: doorbellView,
-      errors: ['doorbells_off'],
+      errors: ['no_such_route'],
       async handle({ ctx, caller }) {
         await removeDoorbell(ctx, caller._id)
         return ok({ doorbell: null })

@@ -10,10 +10,10 @@ import { checkDoorbellUrl, type DoorbellFields, type DoorbellRecord } from './do
 
 type DoorbellContext = Pick<Context, 'config' | 'database' | 'queues' | 'doorbells' | 'agents' | 'now'>
 
-/** @throws Refusal `doorbells_off` unless the operator has turned doorbells on */
+/** @throws Refusal `no_such_route`, as of a service that knows none, unless the operator has turned doorbells on */
 function requireOn({ config }: Pick<Context, 'config'>): void {
   if (!config.doorbells.isOn)
-    throw new Refusal('doorbells_off', 'This service rings no doorbells; poll GET /events.')
+    throw new Refusal('no_such_route', 'This service rings no doorbells: its operator has not turned them on. Poll GET /events.')
 }
 
 /**
@@ -21,7 +21,7 @@ function requireOn({ config }: Pick<Context, 'config'>): void {
  * posted at once.
  *
  * @returns it, and the secret of its proof, which is shown this once
- * @throws Refusal `doorbells_off`; `invalid_field` for a URL that may not be rung; `wrong_state` if the agent has
+ * @throws Refusal `no_such_route`; `invalid_field` for a URL that may not be rung; `wrong_state` if the agent has
  *   used up today's allowance
  */
 export async function setDoorbell(
@@ -54,7 +54,7 @@ export async function setDoorbell(
   return { bell, secret }
 }
 
-/** Reads an agent's doorbell; undefined if it has none. @throws Refusal `doorbells_off` */
+/** Reads an agent's doorbell; undefined if it has none. @throws Refusal `no_such_route` */
 export async function readDoorbell(
   ctx: Pick<Context, 'config' | 'doorbells'>,
   agentId: string,
@@ -64,7 +64,7 @@ export async function readDoorbell(
   return bell?.state === 'removed' ? undefined : bell
 }
 
-/** Takes an agent's doorbell away, if it has one. @throws Refusal `doorbells_off` */
+/** Takes an agent's doorbell away, if it has one. @throws Refusal `no_such_route` */
 export async function removeDoorbell(ctx: DoorbellContext, agentId: string): Promise<void> {
   const bell = await readDoorbell(ctx, agentId)
   if (bell === undefined) return

@@ -65,10 +65,6 @@ export const ERRORS = {
     meaning: 'The seal, or the log, covers fewer entries than this index asks for.',
   },
   no_such_record: { kind: 'absent', meaning: 'No record with this id has entries in the ledger.' },
-  doorbells_off: {
-    kind: 'absent',
-    meaning: 'This service rings no doorbells: its operator has not turned them on. Poll `GET /events`.',
-  },
   method_not_allowed: {
     kind: 'wrong_method',
     meaning: 'The path exists, the method does not; `Allow` lists those that do.',

@@ -84,6 +84,7 @@ describe('a doorbell', () => {
     expect(onTry(ringing, NOW + 10 * SECOND_MS)).toBeDefined()
   })
 
+  // holds: rules.doorbells.statements.a_ring_that_fails_is_tried
   it('is tried with growing pauses for an hour, then silent until its agent asks', () => {
     let bell = news(BELL, NOW)
     const tries: number[] = []

@@ -327,6 +327,7 @@ describe('hostile receivers', () => {
     return { rings: await Promise.all(rings), goodRings: await Promise.all(goodRings) }
   })()
 
+  // holds: rules.doorbells.statements.answer_with_2xx_within_3_s
   it.each(all.map(([name], index) => [name, index] as const))(
     'fail or end in time: %s',
     async (_name, index) => {

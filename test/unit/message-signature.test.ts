@@ -16,6 +16,7 @@ const holds = (
 ) => verifyPost({ url: URL, body: BODY, headers: signed, ...changed }, keys, now)
 
 describe('the signature of a post', () => {
+  // holds: rules.doorbells.statements.each_post_is_signed_by_rfc
   it('is what RFC 9421 says, as OpenSSL verifies it from the text of the standard alone', () => {
     const digest = createHash('sha256').update(BODY).digest('base64')
     expect(signed['content-digest']).toBe(`sha-256=:${digest}:`)

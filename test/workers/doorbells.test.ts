@@ -111,6 +111,7 @@ const whenRung = (agent: TestAgent, times: number) =>
   waitFor(`ring ${times}`, () => (gotAt(agent, 'wake').length >= times ? true : undefined), LIMIT)
 
 describe('a doorbell', () => {
+  // holds: rules.doorbells.statements.a_doorbell_is_told_that_there, rules.doorbells.statements.post_doorbell_names_an_https_url
   it('is proven by the HMAC of a challenge, then rung for an event, with nothing but who and when, signed by the published key', async () => {
     const { agent, at, secret } = await withBell()
     expect(secret).toMatch(/^[0-9a-f]{64}$/)
@@ -240,6 +241,7 @@ describe('a doorbell', () => {
 })
 
 describe('a service without doorbells', () => {
+  // holds: rules.doorbells.on, rules.doorbells.keys, limits.doorbell, limits.doorbell.detail
   it('refuses them in one way, and says so in its rules', async () => {
     const off = await startService({ queues: WITHOUT_LEDGER })
     const agent = await off.register()
@@ -249,10 +251,18 @@ describe('a service without doorbells', () => {
           token: agent.token,
           ...(method === 'POST' ? { body: { url: 'https://bell.example/' } } : {}),
         }),
-      ).toMatchObject({ status: 404, json: { error: 'doorbells_off' } })
+      ).toMatchObject({ status: 404, json: { error: 'no_such_route' } })
     expect((await off.call('GET', '/rules')).json['doorbells']).toMatchObject({ on: false, keys: [] })
     const me = await off.call('GET', '/me', { token: agent.token })
     expect('doorbell' in me.json).toBe(false)
+    const { limits } = (await off.call('GET', '/limits')).json as {
+      limits: { limit: string; value: string }[]
+    }
+    expect(limits.find(({ limit }) => limit === 'Doorbell')?.value).toBe(
+      'none: this service rings no doorbells, and clients poll',
+    )
+    const on = (await service.call('GET', '/limits')).json['limits'] as typeof limits
+    expect(on.find(({ limit }) => limit === 'Doorbell')?.value).toContain('no ring is guaranteed')
     await off.stop()
   })
 })
