@@ -18,6 +18,7 @@ import { closeContext } from '../shared/context.ts'
 
 /** Long enough for MongoDB to elect a primary: unlike the API, workers have no caller that waits. */
 const DATABASE_PATIENCE_MS = 30 * SECOND_MS
+const PUBLISH_KEY_EVERY_MS = HOUR_MS
 
 await runUntilStopped('workers', async (stopping) => {
   const names = parseQueues()
@@ -62,18 +63,15 @@ await runUntilStopped('workers', async (stopping) => {
  * Doorbells are rung by a process that does nothing else: it alone connects to hosts that strangers name, so it
  * reads no secret but its own.
  */
-const isOfDoorbells = (name: QueueName): boolean => queueRow(name).pool === 'doorbells'
+function isOfDoorbells(name: QueueName): boolean {
+  return queueRow(name).pool === 'doorbells'
+}
 
 /** The settings with the file of the doorbells' key, which lies in DATA_DIR if none is named. */
-const withDoorbellKey = (config: Config): Config => ({
-  ...config,
-  secrets: {
-    ...config.secrets,
-    doorbellKeyFile: config.secrets.doorbellKeyFile ?? path.join(config.dataDir, 'doorbell-key'),
-  },
-})
-
-const PUBLISH_EVERY_MS = HOUR_MS
+function withDoorbellKey(config: Config): Config {
+  const doorbellKeyFile = config.secrets.doorbellKeyFile ?? path.join(config.dataDir, 'doorbell-key')
+  return { ...config, secrets: { ...config.secrets, doorbellKeyFile } }
+}
 
 /**
  * Publishes the public half of the doorbells' key, if this process has one, before it signs anything; and again
@@ -89,7 +87,7 @@ async function publishDoorbellKey({ ringer, doorbells, log }: WorkerContext): Pr
     publish().catch((error: unknown) =>
       log.warn({ err: error }, 'the doorbells’ key could not be published again; the next hour tries'),
     )
-  }, PUBLISH_EVERY_MS).unref()
+  }, PUBLISH_KEY_EVERY_MS).unref()
   return () => clearInterval(timer)
 }
 

@@ -67,7 +67,8 @@ export const WRITERS = {
   reports: { api: ADD },
   // Who rings them reads nothing but these and says which key it signs with.
   doorbells: { api: ADD, sweep: ADD, doorbells: ADD },
-  doorbell_keys: { doorbells: ADD },
+  // Where none are rung, payments make it, and write nothing.
+  doorbell_keys: { doorbells: ADD, payments: [] },
   // Proof of work.
   work_orders: { api: ADD, shares: ADD, sweep: ['update'], ...CARRIES_ENTRIES },
   work_batches: { api: ADD, shares: ADD },
@@ -152,11 +153,10 @@ export function mongoPrivileges(db: string, user: AccessName): Privilege[] {
   if (MAY_SEE_MEMBERS.has(user))
     privileges.push({ resource: { cluster: true }, actions: ['replSetGetStatus'] })
   for (const [collection, writers] of Object.entries<Writers>(WRITERS)) {
-    const actions = writeActions(writers, user)
-    if (actions.length > 0)
+    if (rowsOf(user).some((name) => writers[name] !== undefined))
       privileges.push({
         resource: { db, collection },
-        actions: [...actions, 'createCollection', 'createIndex'],
+        actions: [...writeActions(writers, user), 'createCollection', 'createIndex'],
       })
   }
   return privileges
