@@ -1,8 +1,11 @@
 import { createHmac } from 'node:crypto'
 import os from 'node:os'
+import { Readable } from 'node:stream'
 import path from 'node:path'
 import fs from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runAgent } from '../../client/command/run.ts'
+import { createTokenFile, tokenFilePath } from '../../client/token-file.ts'
 import { verifyPost } from '../../shared/crypto/message-signature.ts'
 import { openDoorbellKey } from '../../shared/doorbells/doorbell-key.ts'
 import { sweepDoorbells } from '../../shared/doorbells/find-rings.ts'
@@ -13,7 +16,13 @@ import { DAY_MS, HOUR_MS, unixSeconds } from '../../shared/platform/time.ts'
 import { startPool, type Pool } from '../../workers/pool.ts'
 import { openWorkerContext, type WorkerContext } from '../../workers/worker-context.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { BELL_CERTIFICATE, serveBell, type Got, type Receiver } from '../support/doorbell-receivers.ts'
+import {
+  BELL_CERTIFICATE,
+  serveBell,
+  serveTcp,
+  type Got,
+  type Receiver,
+} from '../support/doorbell-receivers.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 
@@ -24,10 +33,10 @@ let service: TestService
 let bells: Receiver & { got: Got[] }
 let ringing: { ctx: WorkerContext; pool: Pool; key: string }
 /** What the receiver answers at each path. */
-const answers = new Map<string, (got: Got) => { status: number; text?: string }>()
+const answers = new Map<string, Parameters<typeof serveBell>[0]>()
 
 beforeAll(async () => {
-  bells = await serveBell((got, at) => answers.get(at)?.(got) ?? { status: 404 })
+  bells = await serveBell((got, at) => answers.get(at)?.(got, at) ?? { status: 404 })
   const env = {
     DOORBELLS: '1',
     DOORBELL_INTERVAL_SECONDS: String(INTERVAL_SECONDS),
@@ -106,6 +115,19 @@ const send = async (to: TestAgent) => {
   expect(
     (await service.call('POST', '/dm', { token: from.token, body: { to: to.id, box: 'x' } })).status,
   ).toBe(201)
+}
+/** What a proxy passes on of the headers. */
+const passed = (headers: Got['headers']): Record<string, string> =>
+  Object.fromEntries(
+    ['signature', 'signature-input', 'content-digest', 'content-type'].map((name) => [
+      name,
+      String(headers[name]),
+    ]),
+  )
+const freePort = async (): Promise<number> => {
+  const { port, close } = await serveTcp(() => undefined)
+  close()
+  return port
 }
 const whenRung = (agent: TestAgent, times: number) =>
   waitFor(`ring ${times}`, () => (gotAt(agent, 'wake').length >= times ? true : undefined), LIMIT)
@@ -208,6 +230,54 @@ describe('a doorbell', () => {
     expect(events).toMatchObject([{ id: agent.id, state: 'off' }])
     const me = await service.call('GET', '/me', { token: agent.token })
     expect(me.json['doorbell']).toBe('off')
+  })
+
+  it('is set, shown and listened to by the command, which runs a program at each ring', async () => {
+    const agent = await service.registerWithPass()
+    const home = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-home-'))
+    createTokenFile(tokenFilePath(home, service.url), {
+      url: service.url,
+      agent_id: agent.id,
+      token: agent.token,
+    })
+    const ending = new AbortController()
+    const port = await freePort()
+    const run = async (...argv: string[]) => {
+      let out = ''
+      const exitCode = await runAgent({
+        argv: ['doorbell', ...argv, '--url', service.url],
+        env: { AGENT_HOME: home },
+        stdin: Readable.from([]),
+        stdout: { write: (text) => void (out += text) },
+        stderr: { isTTY: false, write: () => true },
+        signal: ending.signal,
+      })
+      return [exitCode, out] as const
+    }
+    // The agent's own proxy in front of the listener.
+    const forward = async ({ body, headers }: Got) => {
+      const response = await fetch(`http://127.0.0.1:${port}/`, {
+        method: 'POST',
+        body,
+        headers: passed(headers),
+      })
+      return { status: response.status, text: await response.text() }
+    }
+    answers.set('/command', forward)
+    const rung = path.join(home, 'rung')
+    const listening = run('listen', '--port', String(port), '--exec', `echo rung >> ${rung}`)
+    expect((await run('set', urlOf('/command'), '--quiet', '03:00-03:01'))[0]).toBe(0)
+    await waitFor('a proof', async () => ((await run('show'))[1].includes('on') ? true : undefined), LIMIT)
+    await send(agent)
+    await waitFor('a program that ran', () => (fs.existsSync(rung) ? true : undefined), LIMIT)
+    const [forged] = gotAt(agent, 'wake')
+    const body = forged?.body.replace('wake', 'fake') ?? ''
+    expect((await forward({ atMs: 0, headers: forged?.headers ?? {}, body })).status).toBe(401)
+    expect((await run('off'))[0]).toBe(0)
+    expect(await read(agent)).toBeNull()
+    ending.abort()
+    // Stopped: the program itself ends with 130 then.
+    expect((await listening)[0]).toBe(1)
   })
 
   it('whose job is lost is found by the sweep', async () => {
