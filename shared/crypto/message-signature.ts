@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto'
-import { ed25519PublicKey, ed25519Sign, ed25519Verify, keyFromHex, keyToHex } from './ed25519.ts'
+import { createHash, createPrivateKey, sign, type KeyObject } from 'node:crypto'
+import { ed25519PublicKey, ed25519Verify, keyFromHex, keyToHex } from './ed25519.ts'
 
 /*
  * HTTP message signatures (RFC 9421) of one kind alone: a POST, its target and the digest of its content (RFC 9530),
@@ -30,20 +30,35 @@ const baseOf = (url: string, digest: string, parameters: string): Uint8Array =>
     `"@method": POST\n"@target-uri": ${url}\n"content-digest": ${digest}\n"@signature-params": ${parameters}`,
   )
 
+/** A key as OpenSSL signs with it, which takes a fiftieth of the time: a process signs hundreds of rings a second. */
+export interface SigningKey {
+  privateKey: KeyObject
+  /** 64 hex characters. */
+  publicKey: string
+}
+
+/** What stands before the seed of an Ed25519 key in PKCS #8 (RFC 8410 section 7). */
+const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
+
+/** @param secretKey the 32-byte seed of RFC 8032 */
+export function signingKeyOf(secretKey: Uint8Array): SigningKey {
+  const publicKey = keyToHex(ed25519PublicKey(secretKey))
+  const key = Buffer.concat([PKCS8_PREFIX, secretKey])
+  return { privateKey: createPrivateKey({ key, format: 'der', type: 'pkcs8' }), publicKey }
+}
+
 /**
  * Signs a POST.
  *
  * @param post.at Unix seconds
- * @param secretKey the 32-byte seed of RFC 8032
  */
 export function signPost(
   post: { url: string; body: string; at: number },
-  secretKey: Uint8Array,
+  { privateKey, publicKey: keyId }: SigningKey,
 ): SignedHeaders {
   const digest = digestOf(post.body)
-  const keyId = keyToHex(ed25519PublicKey(secretKey))
   const parameters = `${COVERED};created=${post.at};keyid="${keyId}";alg="ed25519";tag="${TAG}"`
-  const signature = Buffer.from(ed25519Sign(baseOf(post.url, digest, parameters), secretKey))
+  const signature = sign(null, baseOf(post.url, digest, parameters), privateKey)
   return {
     'content-digest': digest,
     'signature-input': `bell=${parameters}`,

@@ -1,17 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
-import { ed25519PublicKey, keyFromHex, keyToHex } from '../crypto/ed25519.ts'
+import { keyFromHex } from '../crypto/ed25519.ts'
+import { signingKeyOf, type SigningKey } from '../crypto/message-signature.ts'
 import { replaceFile } from '../platform/durable-file.ts'
 import { readPrivateFile } from '../platform/private-file.ts'
 import { StartError } from '../platform/process.ts'
-
-export interface DoorbellKey {
-  /** The 32-byte seed of RFC 8032. */
-  secretKey: Uint8Array
-  /** 64 hex characters. */
-  publicKey: string
-}
 
 /**
  * Reads the key that signs rings, and makes it, mode 600, if there is none. It protects nothing but the receivers'
@@ -19,15 +13,14 @@ export interface DoorbellKey {
  *
  * @throws StartError if others may read the file, or it holds something else
  */
-export function openDoorbellKey(file: string): DoorbellKey {
+export function openDoorbellKey(file: string): SigningKey {
   const wanted = (problem: string) => new StartError(problem)
   if (!fs.existsSync(file)) {
     fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
     replaceFile(file, `${randomBytes(32).toString('hex')}\n`)
   }
   try {
-    const secretKey = keyFromHex(readPrivateFile('The doorbells’ key', file, wanted))
-    return { secretKey, publicKey: keyToHex(ed25519PublicKey(secretKey)) }
+    return signingKeyOf(keyFromHex(readPrivateFile('The doorbells’ key', file, wanted)))
   } catch (error) {
     if (error instanceof StartError) throw error
     throw new StartError(

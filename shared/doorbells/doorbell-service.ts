@@ -13,7 +13,10 @@ type DoorbellContext = Pick<Context, 'config' | 'database' | 'queues' | 'doorbel
 /** @throws Refusal `no_such_route`, as of a service that knows none, unless the operator has turned doorbells on */
 function requireOn({ config }: Pick<Context, 'config'>): void {
   if (!config.doorbells.isOn)
-    throw new Refusal('no_such_route', 'This service rings no doorbells: its operator has not turned them on. Poll GET /events.')
+    throw new Refusal(
+      'no_such_route',
+      'This service rings no doorbells: its operator has not turned them on. Poll GET /events.',
+    )
 }
 
 /**

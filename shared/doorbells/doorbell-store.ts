@@ -1,7 +1,7 @@
 import type mongoose from 'mongoose'
 import type { Connection } from 'mongoose'
 import { indexMarks, pushing, tellsField } from '../events/mark.ts'
-import { Overtaken } from '../platform/database.ts'
+import { MAJORITY, Overtaken } from '../platform/database.ts'
 import { date, none, only, schemaOf, some, text, type RecordOf } from '../platform/fields.ts'
 import { rawOf, recordsOf } from '../platform/records.ts'
 import { doorbellFields, type DoorbellRecord } from './doorbell.ts'
@@ -48,8 +48,9 @@ export function createDoorbellStore(connection: Connection) {
   const raw = () => rawOf<DoorbellRecord>(doorbells)
   return {
     models: { doorbells, keys },
-    find: (agentId: string): Promise<DoorbellRecord | undefined> =>
-      records.one({ _id: agentId }, { isLasting: true }),
+    async find(agentId: string): Promise<DoorbellRecord | undefined> {
+      return (await raw().findOne({ _id: agentId }, MAJORITY)) ?? undefined
+    },
     /** Stores a doorbell in place of the agent's earlier one; what that one tells of stays told. */
     async put({ _id, tells: _none, ...bell }: DoorbellRecord): Promise<void> {
       const gone = Object.keys(doorbellFields).filter((name) => name !== '_id' && !(name in bell))
@@ -61,8 +62,8 @@ export function createDoorbellStore(connection: Connection) {
     },
     /** Stores a step. @throws Overtaken if the doorbell isn't as it was read */
     async take(bell: DoorbellRecord, step: DoorbellStep): Promise<void> {
-      if (!(await records.change(asRead(bell), updateOf(step))))
-        throw new Overtaken(`the doorbell of ${bell._id} has changed since it was read`)
+      const { matchedCount } = await raw().updateOne(asRead(bell), updateOf(step) as object)
+      if (matchedCount === 0) throw new Overtaken(`the doorbell of ${bell._id} has changed since it was read`)
     },
     /** Stores steps of many doorbells; of one that isn't as it was read, nothing. */
     async takeAll(steps: readonly { bell: DoorbellRecord; step: DoorbellStep }[]): Promise<void> {

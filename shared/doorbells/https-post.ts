@@ -2,6 +2,7 @@ import { Resolver } from 'node:dns/promises'
 import { constants } from 'node:crypto'
 import https from 'node:https'
 import type { IncomingMessage } from 'node:http'
+import { createSecureContext, type SecureContext } from 'node:tls'
 import { messageOf } from '../platform/errors.ts'
 import { SECOND_MS } from '../platform/time.ts'
 import { isPublicAddress } from './public-address.ts'
@@ -58,9 +59,20 @@ export function createResolver(testHosts: ReadonlyMap<string, string>): ResolveH
 
 export interface PostOptions {
   resolve: ResolveHost
-  /** Certificates of authorities, in PEM; those that Node trusts if absent. */
-  ca?: string
+  secureContext: SecureContext
 }
+
+/**
+ * What every connection's TLS has in common: to make it anew for each takes longer than the rest of a ring.
+ *
+ * @param ca certificates of authorities, in PEM; those that Node trusts if absent
+ */
+export const createTlsContext = (ca?: string): SecureContext =>
+  createSecureContext({
+    minVersion: 'TLSv1.2',
+    secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
+    ...(ca === undefined ? {} : { ca }),
+  })
 
 /**
  * Posts to an https URL, within 3 s in all, of which the connection may take one. No redirect is followed, and
@@ -69,7 +81,7 @@ export interface PostOptions {
  * @param turn picks one of the host's addresses, so that another try may take another
  */
 export async function postOnce(
-  { resolve, ca }: PostOptions,
+  { resolve, secureContext }: PostOptions,
   sent: { url: string; body: string; headers: Readonly<Record<string, string>>; turn: number },
   readsBody: boolean,
 ): Promise<Posted> {
@@ -83,7 +95,10 @@ export async function postOnce(
     const addresses = await Promise.race([resolve(url.hostname, Number(url.port || 443)), over])
     const address = addresses[sent.turn % addresses.length]
     if (address === undefined) throw new Error('the host has no address')
-    return await send({ url, address, ca, signal, body: sent.body, headers: sent.headers }, readsBody)
+    return await send(
+      { url, address, secureContext, signal, body: sent.body, headers: sent.headers },
+      readsBody,
+    )
   } catch (error) {
     return { kind: 'failed', why: signal.aborted ? 'no answer within 3 s' : shorten(messageOf(error)) }
   }
@@ -95,14 +110,17 @@ const shorten = (text: string): string => text.replace(/[^\x20-\x7e]+/g, ' ').sl
 interface Sending {
   url: URL
   address: string
-  ca: string | undefined
+  secureContext: SecureContext
   signal: AbortSignal
   body: string
   headers: Readonly<Record<string, string>>
 }
 
 /** Sends one request to one address. @throws what the connection or TLS throws */
-function send({ url, address, ca, signal, body, headers }: Sending, readsBody: boolean): Promise<Posted> {
+function send(
+  { url, address, secureContext, signal, body, headers }: Sending,
+  readsBody: boolean,
+): Promise<Posted> {
   return new Promise((resolve, reject) => {
     const request = https.request({
       method: 'POST',
@@ -111,7 +129,7 @@ function send({ url, address, ca, signal, body, headers }: Sending, readsBody: b
       path: `${url.pathname}${url.search}`,
       servername: url.hostname,
       // An agent of its own, of one connection: no proxy, no session and no socket is shared.
-      agent: new https.Agent({ keepAlive: false, maxCachedSessions: 0 }),
+      agent: new https.Agent({ keepAlive: false, maxCachedSessions: 0, secureContext }),
       // An address is not looked up; if it ever were, it would not have been checked.
       lookup: (_host, _options, done) => done(new Error('no name is looked up here'), '', 4),
       headers: {
@@ -122,11 +140,8 @@ function send({ url, address, ca, signal, body, headers }: Sending, readsBody: b
         Connection: 'close',
         ...headers,
       },
-      minVersion: 'TLSv1.2',
-      secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
       maxHeaderSize: MAX_HEAD_BYTES,
       signal,
-      ...(ca === undefined ? {} : { ca }),
     })
     const tooSlow = setTimeout(() => request.destroy(new Error('no connection within 1 s')), CONNECT_LIMIT_MS)
     request.once('socket', (socket) => socket.once('connect', () => clearTimeout(tooSlow)))

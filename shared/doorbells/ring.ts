@@ -1,18 +1,18 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Context } from '../context.ts'
-import { signPost } from '../crypto/message-signature.ts'
+import { signPost, type SigningKey } from '../crypto/message-signature.ts'
 import { change } from '../platform/change.ts'
 import type { Config } from '../platform/config.ts'
 import { unixSeconds } from '../platform/time.ts'
-import { openDoorbellKey, type DoorbellKey } from './doorbell-key.ts'
+import { openDoorbellKey } from './doorbell-key.ts'
 import { enqueueRing } from './doorbell-service.ts'
 import { onOutcome, onTry, type Outcome } from './doorbell-steps.ts'
 import type { DoorbellRecord } from './doorbell.ts'
-import { createResolver, postOnce, type PostOptions } from './https-post.ts'
+import { createResolver, createTlsContext, postOnce, type PostOptions } from './https-post.ts'
 
 /** What rings doorbells, and nothing else, works with: the key, and the way out. */
 export interface Ringer {
-  key: DoorbellKey
+  key: SigningKey
   post: PostOptions
 }
 
@@ -21,7 +21,7 @@ export function openRinger({ secrets, doorbells }: Pick<Config, 'secrets' | 'doo
   if (secrets.doorbellKeyFile === undefined) throw new TypeError('"config" expected a doorbellKeyFile')
   return {
     key: openDoorbellKey(secrets.doorbellKeyFile),
-    post: { resolve: createResolver(doorbells.testHosts) },
+    post: { resolve: createResolver(doorbells.testHosts), secureContext: createTlsContext() },
   }
 }
 
@@ -46,7 +46,7 @@ export async function ring(
       ? { agent_id: agentId, kind: 'wake', at }
       : { agent_id: agentId, kind: 'challenge', at, challenge },
   )
-  const headers = { ...signPost({ url: bell.url, body, at }, key.secretKey) }
+  const headers = { ...signPost({ url: bell.url, body, at }, key) }
   const posted = await postOnce(
     post,
     { url: bell.url, body, headers, turn: bell.tries - 1 },

@@ -1,13 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { answerChallenge, readRing } from '../../client/doorbell.ts'
-import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
-import { signPost } from '../../shared/crypto/message-signature.ts'
+import { signPost, signingKeyOf } from '../../shared/crypto/message-signature.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { preparePythonProgram, runProgram, whyNoPython } from '../support/python.ts'
 
 const missing = whyNoPython()
-const SECRET = new Uint8Array(32).fill(9)
-const KEY = keyToHex(ed25519PublicKey(SECRET))
+const SECRET = signingKeyOf(new Uint8Array(32).fill(9))
+const KEY = SECRET.publicKey
 const URL = 'https://bell.example/ring'
 const AT = 1_700_000_000
 const BODY = JSON.stringify({ agent_id: 'agt_1', kind: 'challenge', at: AT, challenge: 'ab'.repeat(32) })

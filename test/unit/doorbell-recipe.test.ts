@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { answerChallenge } from '../../client/doorbell.ts'
-import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
-import { signPost } from '../../shared/crypto/message-signature.ts'
+import { signPost, signingKeyOf } from '../../shared/crypto/message-signature.ts'
 
-const SECRET_KEY = new Uint8Array(32).fill(5)
-const KEY = keyToHex(ed25519PublicKey(SECRET_KEY))
+const SECRET_KEY = signingKeyOf(new Uint8Array(32).fill(5))
+const KEY = SECRET_KEY.publicKey
 const URL_RUNG = 'https://bell.example/'
 
 interface Receiver {

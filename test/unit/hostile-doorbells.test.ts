@@ -2,7 +2,13 @@ import { constants } from 'node:crypto'
 import type net from 'node:net'
 import { afterAll, describe, expect, it } from 'vitest'
 import { checkDoorbellUrl } from '../../shared/doorbells/doorbell.ts'
-import { createResolver, postOnce, requirePublic, type Posted } from '../../shared/doorbells/https-post.ts'
+import {
+  createResolver,
+  createTlsContext,
+  postOnce,
+  requirePublic,
+  type Posted,
+} from '../../shared/doorbells/https-post.ts'
 import {
   BELL_CERTIFICATE,
   EXPIRED_CERTIFICATE,
@@ -36,10 +42,11 @@ const post = (
   readsBody = false,
 ): Promise<Posted> =>
   postOnce(
-    { resolve: (host) => Promise.resolve(resolve(host)), ca: BELL_CERTIFICATE.cert },
+    { resolve: (host) => Promise.resolve(resolve(host)), secureContext },
     { url, body: '{}', headers: {}, turn: 0 },
     readsBody,
   )
+const secureContext = createTlsContext(BELL_CERTIFICATE.cert)
 const loopback = () => ['127.0.0.1']
 
 /** An answer in raw bytes, to whatever comes. */

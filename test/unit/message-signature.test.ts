@@ -1,10 +1,14 @@
 import { createHash, createPublicKey, verify } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
-import { MAX_SIGNATURE_AGE_SECONDS, signPost, verifyPost } from '../../shared/crypto/message-signature.ts'
+import {
+  MAX_SIGNATURE_AGE_SECONDS,
+  signPost,
+  signingKeyOf,
+  verifyPost,
+} from '../../shared/crypto/message-signature.ts'
 
-const SECRET = new Uint8Array(32).fill(7)
-const KEY = keyToHex(ed25519PublicKey(SECRET))
+const SECRET = signingKeyOf(new Uint8Array(32).fill(7))
+const KEY = SECRET.publicKey
 const URL = 'https://bell.example/ring?x=1'
 const BODY = '{"agent_id":"agt_1","kind":"wake","at":1700000000}'
 const AT = 1_700_000_000

@@ -8,6 +8,7 @@ import { runAgent } from '../../client/command/run.ts'
 import { createTokenFile, tokenFilePath } from '../../client/token-file.ts'
 import { verifyPost } from '../../shared/crypto/message-signature.ts'
 import { openDoorbellKey } from '../../shared/doorbells/doorbell-key.ts'
+import { createTlsContext } from '../../shared/doorbells/https-post.ts'
 import { sweepDoorbells } from '../../shared/doorbells/find-rings.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { closeContext } from '../../shared/context.ts'
@@ -53,7 +54,10 @@ beforeAll(async () => {
   const opened = openWorkerContext(config, createLog('test', 'silent'), { now: service.ctx.now })
   const { ringer } = opened
   if (ringer === undefined) throw new Error('no ringer')
-  const ctx = { ...opened, ringer: { ...ringer, post: { ...ringer.post, ca: BELL_CERTIFICATE.cert } } }
+  const ctx = {
+    ...opened,
+    ringer: { ...ringer, post: { ...ringer.post, secureContext: createTlsContext(BELL_CERTIFICATE.cert) } },
+  }
   await ctx.database.whenReady()
   await ctx.doorbells.noteKey(ringer.key.publicKey)
   ringing = { ctx, pool: startPool(ctx, ['doorbells', 'slow-doorbells']), key: ringer.key.publicKey }
