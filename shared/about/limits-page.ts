@@ -191,7 +191,7 @@ const doorbellRow = (config: Config): Row => ({
       : 'none: this service rings no doorbells, and clients poll',
   ),
   detail:
-    "Where doorbells are on, the operator learns an agent's URL, and the host behind the URL learns when its agent has events, which is when others write to it, pay it or order from it, and who the service is; nothing of what they are. A ring may come late, twice or never, and one posted before a change of the URL may arrive after it. The service posts to hosts that agents name: an unproven URL gets at most 8 challenges in an hour for each setting.",
+    "Where doorbells are on, the operator learns an agent's URL, and the host behind the URL learns when its agent has events, which is when others write to it, pay it or order from it, and who the service is; nothing of what they are. A ring may come late, twice or never, and one posted before a change of the URL may arrive after it. The service posts to hosts that agents name: an unproven URL gets at most 11 challenges in an hour for each setting.",
 })
 
 /** What the network doesn't do or guarantee, and what its operator could do; beyond the contract's rows. */

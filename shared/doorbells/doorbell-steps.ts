@@ -6,14 +6,16 @@ import type { DoorbellRecord, QuietHours } from './doorbell.ts'
  * What becomes of a doorbell, as data: times are parameters, and nothing is read or written.
  */
 
-/** The pauses between tries begin with this and double, so that there are nine within the hour. */
-const FIRST_PAUSE_MS = 15 * SECOND_MS
+/** The pauses between tries begin with this and double, so that there are eleven within the hour. */
+const FIRST_PAUSE_MS = 2 * SECOND_MS
 /** So long a ring is tried. */
 export const TRIED_FOR_MS = HOUR_MS
 /** A doorbell that has not answered for so long is off. */
 export const OFF_AFTER_MS = 7 * DAY_MS
 /** Longer than a ring takes: if its process dies, another tries it then. */
 const CLAIMED_MS = 10 * SECOND_MS
+/** Processes know the database's clock to some milliseconds: by another's a ring may be due a little later. */
+const EARLY_MS = SECOND_MS / 2
 /** A ring that took longer is kept apart from others. */
 const SLOW_MS = SECOND_MS / 2
 
@@ -86,7 +88,7 @@ export function onAsked(bell: DoorbellRecord, askedMs: number): DoorbellStep | u
 /** Before it is tried. Undefined if nothing is due, or it has been claimed. */
 export function onTry(bell: DoorbellRecord, nowMs: number): DoorbellStep | undefined {
   const isRinging = bell.state === 'on' || bell.state === 'unproven'
-  if (!isRinging || bell.due_ms === undefined || bell.due_ms > nowMs) return undefined
+  if (!isRinging || bell.due_ms === undefined || bell.due_ms > nowMs + EARLY_MS) return undefined
   return step({
     due_ms: nowMs + CLAIMED_MS,
     tried_ms: nowMs,
