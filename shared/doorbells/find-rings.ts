@@ -80,7 +80,6 @@ async function findRingsOf(
  * @returns how many rings were enqueued
  */
 export async function sweepDoorbells(ctx: FinderContext, overdueMs: number): Promise<number> {
-  if (!ctx.config.doorbells.isOn) return 0
   const nowMs = ctx.database.now()
   const failing = await ctx.doorbells.listFailing(nowMs - OFF_AFTER_MS, SWEPT)
   await ctx.doorbells.takeAll(

@@ -5,7 +5,6 @@ import type { Context } from '../../shared/context.ts'
 import { SHARE_PAGES_KEPT_MS } from '../../shared/platform/limits.ts'
 import { storeOverdueClaims } from '../../shared/claims/claim-service.ts'
 import { enqueueChainCheck } from '../../shared/ledger/seal-service.ts'
-import { sweepDoorbells } from '../../shared/doorbells/find-rings.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/platform/time.ts'
 import { enqueueOverdueDeadlines } from '../../shared/market/order-deadlines.ts'
 import { replaceRedisMarker } from '../../shared/operation/redis-marker.ts'
@@ -39,7 +38,6 @@ export async function sweep(ctx: Context): Promise<JobResult> {
   const before = unixSeconds(ctx.database.now() - SHARE_PAGES_KEPT_MS)
   const ordersForgotten = await ctx.work.deleteOldPages(before, FORGOTTEN_ORDERS)
   const bans = await applyBans(ctx)
-  const rings = await sweepDoorbells(ctx, sweepMs)
   await noteEmptiedRedis(ctx)
   return {
     batches: waiting.length,
@@ -48,7 +46,6 @@ export async function sweep(ctx: Context): Promise<JobResult> {
     deadlines,
     orders_forgotten: ordersForgotten,
     bans,
-    rings,
   }
 }
 
