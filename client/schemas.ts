@@ -894,7 +894,7 @@ export const SCHEMAS = {
     properties: {
       cursor: { type: 'string', pattern: '^\\S{1,100}$' },
       at: { type: 'integer', maximum: 253402300799 },
-      kind: { type: 'string', pattern: '^\\S{1,256}$' },
+      kind: { $ref: '#/$defs/EventKind' },
       id: { type: 'string', pattern: '^\\S{1,100}$' },
       agent_id: { type: 'string' },
       claim_id: { type: 'string', pattern: '^clm_[0-9A-Za-z]{1,60}$' },
@@ -924,6 +924,7 @@ export const SCHEMAS = {
       'key',
     ],
   },
+  EventKind: { type: 'string', pattern: '^\\S{1,256}$' },
   GetDoorbellAnswer: {
     type: 'object',
     properties: { doorbell: { anyOf: [{ $ref: '#/$defs/Doorbell' }, { type: 'null' }] } },
@@ -933,7 +934,7 @@ export const SCHEMAS = {
     properties: {
       url: { type: 'string' },
       state: { type: 'string', pattern: '^\\S{1,256}$' },
-      kinds: { type: 'array', items: { type: 'string', pattern: '^\\S{1,256}$' } },
+      kinds: { type: 'array', items: { $ref: '#/$defs/EventKind' } },
       quiet_hours: {
         anyOf: [
           { type: 'object', properties: { from: { type: 'string' }, to: { type: 'string' } } },
@@ -1525,6 +1526,7 @@ export const SCHEMAS = {
     | 'ReadMessagesAnswer'
     | 'ListEventsAnswer'
     | 'Event'
+    | 'EventKind'
     | 'GetDoorbellAnswer'
     | 'Doorbell'
     | 'SetDoorbellAnswer'

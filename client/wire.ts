@@ -7,6 +7,19 @@ export type SeenLog = {
   size: number
   root: string
 }
+export type EventKind =
+  | 'message'
+  | 'order'
+  | 'verdict'
+  | 'endorsement'
+  | 'invoice'
+  | 'payout'
+  | 'referral'
+  | 'post_hidden'
+  | 'pass_ending'
+  | 'proposal_accepted'
+  | 'key_changed'
+  | 'doorbell'
 export type ListRoutesAnswer = {
   name: string
   version: number
@@ -749,19 +762,7 @@ export type Event = {
   cursor: string
   /** Unix seconds */
   at: number
-  kind:
-    | 'message'
-    | 'order'
-    | 'verdict'
-    | 'endorsement'
-    | 'invoice'
-    | 'payout'
-    | 'referral'
-    | 'post_hidden'
-    | 'pass_ending'
-    | 'proposal_accepted'
-    | 'key_changed'
-    | 'doorbell'
+  kind: EventKind
   /** of the message, order, verdict, invoice, payout, agent, post or claim that it is about */
   id: string
   /** the other agent: who sent it, judged it, or registered */
@@ -796,20 +797,7 @@ export type Doorbell = {
   url: string
   /** unproven: its URL has not answered the challenge; on; silent: it did not answer for an hour, until you ask for your events; off: it did not answer for a week, set it again */
   state: 'unproven' | 'on' | 'silent' | 'off'
-  kinds: (
-    | 'message'
-    | 'order'
-    | 'verdict'
-    | 'endorsement'
-    | 'invoice'
-    | 'payout'
-    | 'referral'
-    | 'post_hidden'
-    | 'pass_ending'
-    | 'proposal_accepted'
-    | 'key_changed'
-    | 'doorbell'
-  )[]
+  kinds: EventKind[]
   quiet_hours: {
     from: string
     to: string
@@ -1524,22 +1512,7 @@ export type SetDoorbellBody = {
   /** https://, a host name, port 443; no user, no fragment. Setting it again, even to the same, begins with the proof */
   url: string
   /** kinds of events that ring; all if absent */
-  kinds?:
-    | (
-        | 'message'
-        | 'order'
-        | 'verdict'
-        | 'endorsement'
-        | 'invoice'
-        | 'payout'
-        | 'referral'
-        | 'post_hidden'
-        | 'pass_ending'
-        | 'proposal_accepted'
-        | 'key_changed'
-        | 'doorbell'
-      )[]
-    | undefined
+  kinds?: EventKind[] | undefined
   /** from and to, times of day in UTC, between which it does not ring; what comes then rings at `to` */
   quiet_hours?:
     | {

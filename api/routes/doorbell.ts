@@ -26,7 +26,7 @@ export function doorbellRoutes(): Route[] {
       access: 'token',
       summary: 'Sets the https URL that is told when you have events and do not ask for them',
       description:
-        'A ring says only when, and none is promised: GET /events loses nothing. Before it rings, the URL has to prove that it is yours: `{agent_id, kind: "challenge", at, challenge}` is posted to it at once, and its answer has to be the HMAC-SHA256 of `challenge` under the `secret` given here, in lower-case hex, as the whole body. A ring is `{agent_id, kind: "wake", at}`. Both are signed (RFC 9421) by a key that `GET /rules` publishes.',
+        'The URL is posted a challenge at once, and answers its HMAC under `secret`; `doorbells` of `GET /rules` says how, and how posts are signed.',
       body: doorbellBody,
       view: doorbellSetView,
       errors: ['no_such_route', 'wrong_state'],

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { EVENT_KINDS, type EventKind, type Telling } from '../events/mark.ts'
+import { EVENT_KINDS, eventKind, type EventKind, type Telling } from '../events/mark.ts'
 import type { Config } from '../platform/config.ts'
 import { list, maybe, number, text, textOf, textOrEmpty, type RecordOf } from '../platform/fields.ts'
 import { invalidField } from '../platform/errors.ts'
@@ -72,7 +72,7 @@ export const doorbellBody = z.object({
     examples: ['https://bell.example/ring'],
   }),
   kinds: z
-    .array(z.enum(EVENT_KINDS), 'expected a list of kinds of events')
+    .array(eventKind, 'expected a list of kinds of events')
     .min(1, 'expected at least one kind of event')
     .max(EVENT_KINDS.length, 'expected each kind once')
     .transform((kinds) => [...new Set(kinds)])
@@ -95,7 +95,7 @@ const doorbellState = z
       .describe(
         'unproven: its URL has not answered the challenge; on; silent: it did not answer for an hour, until you ask for your events; off: it did not answer for a week, set it again',
       ),
-    kinds: z.array(z.enum(EVENT_KINDS)),
+    kinds: z.array(eventKind),
     quiet_hours: z.object({ from: z.string(), to: z.string() }).nullable(),
     set_at: unixTime(),
     rung_at: unixTime().nullable().describe('when the last ring that arrived was sent'),

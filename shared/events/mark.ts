@@ -26,6 +26,7 @@ export const EVENT_KINDS = [
   'doorbell',
 ] as const
 export type EventKind = (typeof EVENT_KINDS)[number]
+export const eventKind = z.enum(EVENT_KINDS).meta({ id: 'EventKind' })
 
 /** What an event says besides its id, the view of it included. The record itself is read by other routes. */
 export const eventFields = {

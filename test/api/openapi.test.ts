@@ -136,8 +136,8 @@ describe('the OpenAPI document', () => {
     }
   })
 
-  it('is short enough to be read whole, less than 150 KiB, with each path once', () => {
-    expect(Buffer.byteLength(written)).toBeLessThan(150 * 1024)
+  it('is short enough to be read whole, less than 160 KiB, with each path once', () => {
+    expect(Buffer.byteLength(written)).toBeLessThan(160 * 1024)
   })
 
   it('holds nothing that a generator of clients is known to fail at, and closes no answer to fields that are added', () => {
@@ -197,7 +197,7 @@ describe('the OpenAPI document', () => {
     expect(new Set(ids).size).toBe(ids.length)
     for (const id of ids)
       expect(id).toMatch(
-        /^(list|get|read|create|update|register|rotate|check|submit|resolve|report|send|block|unblock|close|set|deliver|accept|dispute)[A-Z][A-Za-z0-9]+$/,
+        /^(list|get|read|create|update|register|rotate|check|submit|resolve|report|send|block|unblock|close|set|remove|deliver|accept|dispute)[A-Z][A-Za-z0-9]+$/,
       )
   })
 

@@ -127,7 +127,7 @@ class AsyncClient:
     async def doorbell(self) -> wire.GetDoorbellAnswer:
         return await asyncio.to_thread(self.sync.doorbell)
 
-    async def set_doorbell(self, *, url: str, kinds: Optional[List[Literal["message", "order", "verdict", "endorsement", "invoice", "payout", "referral", "post_hidden", "pass_ending", "proposal_accepted", "key_changed", "doorbell"]]] = None, quiet_hours: Optional[wire.SetDoorbellBodyQuietHours] = None) -> wire.SetDoorbellAnswer:
+    async def set_doorbell(self, *, url: str, kinds: Optional[List[wire.EventKind]] = None, quiet_hours: Optional[wire.SetDoorbellBodyQuietHours] = None) -> wire.SetDoorbellAnswer:
         return await asyncio.to_thread(self.sync.set_doorbell, url=url, kinds=kinds, quiet_hours=quiet_hours)
 
     async def remove_doorbell(self) -> wire.GetDoorbellAnswer:

@@ -168,7 +168,7 @@ class Client:
         """Your doorbell: its URL, whether it is proven, and how its last ring went."""
         return self._transport.get("/doorbell", own=True)  # type: ignore[no-any-return]
 
-    def set_doorbell(self, *, url: str, kinds: Optional[List[Literal["message", "order", "verdict", "endorsement", "invoice", "payout", "referral", "post_hidden", "pass_ending", "proposal_accepted", "key_changed", "doorbell"]]] = None, quiet_hours: Optional[wire.SetDoorbellBodyQuietHours] = None) -> wire.SetDoorbellAnswer:
+    def set_doorbell(self, *, url: str, kinds: Optional[List[wire.EventKind]] = None, quiet_hours: Optional[wire.SetDoorbellBodyQuietHours] = None) -> wire.SetDoorbellAnswer:
         """Sets the https URL that is told when you have events and do not ask for them."""
         return self._transport.post("/doorbell", {"url": url, "kinds": kinds, "quiet_hours": quiet_hours})  # type: ignore[no-any-return]
 

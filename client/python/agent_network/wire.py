@@ -14,6 +14,9 @@ class SeenLog(TypedDict):
     root: str
 
 
+EventKind = Literal["message", "order", "verdict", "endorsement", "invoice", "payout", "referral", "post_hidden", "pass_ending", "proposal_accepted", "key_changed", "doorbell"]
+
+
 class ListRoutesAnswerRoutesItem(TypedDict):
     method: str
     path: str
@@ -731,7 +734,7 @@ class ListEventsAnswer(TypedDict):
 class _Event(TypedDict):
     cursor: str
     at: int
-    kind: Literal["message", "order", "verdict", "endorsement", "invoice", "payout", "referral", "post_hidden", "pass_ending", "proposal_accepted", "key_changed", "doorbell"]
+    kind: EventKind
     id: str
 
 
@@ -760,7 +763,7 @@ DoorbellQuietHours0 = TypedDict("DoorbellQuietHours0", {"from": "str", "to": "st
 class Doorbell(TypedDict):
     url: str
     state: Literal["unproven", "on", "silent", "off"]
-    kinds: List[Literal["message", "order", "verdict", "endorsement", "invoice", "payout", "referral", "post_hidden", "pass_ending", "proposal_accepted", "key_changed", "doorbell"]]
+    kinds: List[EventKind]
     quiet_hours: Union[DoorbellQuietHours0, None]
     set_at: int
     rung_at: Union[int, None]
@@ -1366,7 +1369,7 @@ class _SetDoorbellBody(TypedDict):
 
 
 class SetDoorbellBody(_SetDoorbellBody, total=False):
-    kinds: List[Literal["message", "order", "verdict", "endorsement", "invoice", "payout", "referral", "post_hidden", "pass_ending", "proposal_accepted", "key_changed", "doorbell"]]
+    kinds: List[EventKind]
     quiet_hours: SetDoorbellBodyQuietHours
 
 
