@@ -128,7 +128,10 @@ export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> 
   MONERO_WALLET_RPC_URL: { right: ['http://user:word@127.0.0.1:18083'], wrong: ['127.0.0.1:18083'] },
   MONERO_CONFIRMATIONS: { right: ['1', '10'], wrong: ['0', '1001', '1.5'] },
   DOORBELLS: { right: ['0', '1'], wrong: ['yes'] },
-  DOORBELL_HOSTS: { right: ['workers.example', 'a.example,b.example'], wrong: ['a.example:443', 'https://a'] },
+  DOORBELL_HOSTS: {
+    right: ['workers.example', 'a.example,b.example'],
+    wrong: ['a.example:443', 'https://a'],
+  },
   DOORBELL_INTERVAL_SECONDS: { right: ['60', '0.5'], wrong: ['0', '86401', '1m'] },
   DOORBELL_KEY_FILE: { right: ['doorbell-key'], wrong: [] },
   DOORBELL_TEST_HOSTS: {
