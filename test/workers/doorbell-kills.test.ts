@@ -17,7 +17,7 @@ import { startChild, startWorkersProcess, type RunningProcess } from '../support
 import { startServers, type TemporaryServers } from '../support/servers.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 
-const INTERVAL_SECONDS = 8
+const INTERVAL_SECONDS = 10
 const LIMIT = { limitMs: PATIENCE_MS, everyMs: 50 }
 const PREFIX = 'bells'
 const USERS = ['api', 'workers', 'doorbells', 'operator'] as const satisfies readonly AccessName[]

@@ -9,7 +9,6 @@ import { createTokenFile, tokenFilePath } from '../../client/token-file.ts'
 import { verifyPost } from '../../shared/crypto/message-signature.ts'
 import { openDoorbellKey } from '../../shared/doorbells/doorbell-key.ts'
 import { createTlsContext } from '../../shared/doorbells/https-post.ts'
-import { sweepDoorbells } from '../../shared/doorbells/find-rings.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { closeContext } from '../../shared/context.ts'
 import { createLog } from '../../shared/platform/log.ts'
@@ -297,7 +296,6 @@ describe('a doorbell', () => {
       await service.ctx.queues.get(name).obliterate({ force: true })
     ringing.pool = startPool(ringing.ctx, ['doorbells', 'slow-doorbells'])
     await whenRung(agent, 1)
-    expect(await sweepDoorbells(service.ctx, 0)).toBe(0)
   })
 
   it('can be taken away and set anew, which is proven anew', async () => {

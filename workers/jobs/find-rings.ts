@@ -7,7 +7,7 @@ import type { JobResult } from '../job-result.ts'
 const BACK_MS = 2 * SECOND_MS
 /** How far one does now and then: longer than a write may take, and than the pause between two such looks. */
 const FAR_BACK_MS = 15 * SECOND_MS
-const FAR_EVERY_MS = 10 * SECOND_MS
+const FAR_EVERY_MS = 5 * SECOND_MS
 /** A ring that is due for so long has lost its job, or waits behind others: then another job changes nothing. */
 const OVERDUE_MS = 3 * SECOND_MS
 
