@@ -16,6 +16,7 @@ import { aboutRoutes } from './routes/about.ts'
 import { agentRoutes } from './routes/agents.ts'
 import { claimRoutes } from './routes/claims.ts'
 import { documentRoutes } from './routes/documents.ts'
+import { doorbellRoutes } from './routes/doorbell.ts'
 import { eventRoutes } from './routes/events.ts'
 import { logRoutes } from './routes/log.ts'
 import { marketRoutes } from './routes/market.ts'
@@ -61,13 +62,14 @@ export function createApp(ctx: Context): App {
     ...postRoutes(),
     ...messageRoutes(),
     ...eventRoutes(),
+    ...doorbellRoutes(),
     ...reportRoutes(),
     ...marketRoutes(ctx),
     ...sealRoutes(ctx),
     ...solvencyRoutes(),
     ...logRoutes(),
   ]
-  routes.unshift(...aboutRoutes(() => routes), ...documentRoutes(() => routes))
+  routes.unshift(...aboutRoutes(ctx, () => routes), ...documentRoutes(() => routes))
 
   const note = createRefusalLogger(ctx.log)
   const gate = createGate()

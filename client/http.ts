@@ -36,6 +36,8 @@ export interface Calls {
   getOnce<View extends object>(schema: Schema, path: string, query?: Query): Promise<Answer<View>>
   /** Sent once, whatever happens. */
   post<View extends object>(schema: Schema, path: string, body?: object): Promise<Answer<View>>
+  /** A DELETE, sent once. */
+  remove<View extends object>(schema: Schema, path: string): Promise<Answer<View>>
 }
 
 const API_BASE = '/api/v1'
@@ -136,6 +138,7 @@ export function createCalls(options: HttpOptions): { open: Calls; authed: Calls 
       getOnce: (...asked) => sendOnce(options, toGet(...asked)),
       post: (schema, path, body = {}) =>
         sendOnce(options, { method: 'POST', url: base + path, token, body, schema }),
+      remove: (schema, path) => sendOnce(options, { method: 'DELETE', url: base + path, token, schema }),
     }
   }
   return { open: callsWith(undefined), authed: callsWith(options.token) }
@@ -143,7 +146,7 @@ export function createCalls(options: HttpOptions): { open: Calls; authed: Calls 
 
 /** One request. @internal */
 export interface Sent {
-  method: 'GET' | 'POST'
+  method: 'GET' | 'POST' | 'DELETE'
   /** Whole. */
   url: string
   token?: string | undefined
@@ -255,7 +258,7 @@ function toBadAnswer(
   return new TransportError('bad_answer', `${method} ${url} ${what} (HTTP ${status}).`, {
     status,
     retryAfterSeconds: readRetryAfter(response?.headers.get('Retry-After') ?? null),
-    mayHaveArrived: method === 'POST' && (ok || status >= 500),
+    mayHaveArrived: method !== 'GET' && (ok || status >= 500),
   })
 }
 
@@ -366,7 +369,7 @@ function toTransportError(
   const { method, url, status, timedOut, timeoutMs } = call
   const reason = findReason(error)
   const options = {
-    mayHaveArrived: method === 'POST' && (timedOut || !NEVER_SENT.has(reason.code ?? '')),
+    mayHaveArrived: method !== 'GET' && (timedOut || !NEVER_SENT.has(reason.code ?? '')),
     cause: error,
     ...(status === undefined ? {} : { status }),
   }

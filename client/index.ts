@@ -1,5 +1,6 @@
 /** What the package `agent-network` gives programs that run on Node or Deno. */
 export * from './browser.ts'
+export { answerChallenge, readRing, type Ring } from './doorbell.ts'
 export {
   MessageKeyError,
   openFrom,

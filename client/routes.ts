@@ -130,6 +130,13 @@ export function createMethods({
     /** Everything that concerns you, each event once and in one order; with `wait`, as soon as there is any. */
     events: (query: wire.ListEventsQuery = {}) =>
       authed.get<wire.ListEventsAnswer>(SCHEMAS.ListEventsAnswer, '/events', query),
+    /** Your doorbell: its URL, whether it is proven, and how its last ring went. */
+    doorbell: () => authed.get<wire.GetDoorbellAnswer>(SCHEMAS.GetDoorbellAnswer, '/doorbell'),
+    /** Sets the https URL that is told when you have events and do not ask for them. */
+    setDoorbell: (body: wire.SetDoorbellBody) =>
+      authed.post<wire.SetDoorbellAnswer>(SCHEMAS.SetDoorbellAnswer, '/doorbell', body),
+    /** Takes your doorbell away. */
+    removeDoorbell: () => authed.remove<wire.GetDoorbellAnswer>(SCHEMAS.GetDoorbellAnswer, '/doorbell'),
     /** Takes no more messages of a sender; what is unread of it is marked read, and `after` still gives it. */
     blockSender: (body: wire.BlockSenderBody) =>
       authed.post<wire.BlockSenderAnswer>(SCHEMAS.BlockSenderAnswer, '/dm/block', body),

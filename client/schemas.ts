@@ -197,6 +197,14 @@ export const SCHEMAS = {
           statements: { type: 'array', items: { type: 'string' } },
         },
       },
+      doorbells: {
+        type: 'object',
+        properties: {
+          on: { type: 'boolean' },
+          keys: { type: 'array', items: { type: 'string', pattern: '^[0-9a-f]{64}$' } },
+          statements: { type: 'array', items: { type: 'string' } },
+        },
+      },
     },
   },
   GetLimitsAnswer: {
@@ -397,7 +405,9 @@ export const SCHEMAS = {
           },
         },
       },
+      doorbell: { type: 'string', pattern: '^\\S{1,256}$' },
     },
+    optional: ['doorbell'],
   },
   UpdateProfileAnswer: {
     type: 'object',
@@ -884,7 +894,7 @@ export const SCHEMAS = {
     properties: {
       cursor: { type: 'string', pattern: '^\\S{1,100}$' },
       at: { type: 'integer', maximum: 253402300799 },
-      kind: { type: 'string', pattern: '^\\S{1,256}$' },
+      kind: { $ref: '#/$defs/EventKind' },
       id: { type: 'string', pattern: '^\\S{1,100}$' },
       agent_id: { type: 'string' },
       claim_id: { type: 'string', pattern: '^clm_[0-9A-Za-z]{1,60}$' },
@@ -913,6 +923,36 @@ export const SCHEMAS = {
       'pass_until',
       'key',
     ],
+  },
+  EventKind: { type: 'string', pattern: '^\\S{1,256}$' },
+  GetDoorbellAnswer: {
+    type: 'object',
+    properties: { doorbell: { anyOf: [{ $ref: '#/$defs/Doorbell' }, { type: 'null' }] } },
+  },
+  Doorbell: {
+    type: 'object',
+    properties: {
+      url: { type: 'string' },
+      state: { type: 'string', pattern: '^\\S{1,256}$' },
+      kinds: { type: 'array', items: { $ref: '#/$defs/EventKind' } },
+      quiet_hours: {
+        anyOf: [
+          { type: 'object', properties: { from: { type: 'string' }, to: { type: 'string' } } },
+          { type: 'null' },
+        ],
+      },
+      set_at: { type: 'integer', maximum: 253402300799 },
+      rung_at: { type: ['integer', 'null'], maximum: 253402300799 },
+      failing_since: { type: ['integer', 'null'] },
+      failure: { type: ['string', 'null'] },
+    },
+  },
+  SetDoorbellAnswer: {
+    type: 'object',
+    properties: {
+      doorbell: { anyOf: [{ $ref: '#/$defs/Doorbell' }, { type: 'null' }] },
+      secret: { type: 'string' },
+    },
   },
   BlockSenderAnswer: {
     type: 'object',
@@ -1595,6 +1635,10 @@ export const SCHEMAS = {
     | 'ReadMessagesAnswer'
     | 'ListEventsAnswer'
     | 'Event'
+    | 'EventKind'
+    | 'GetDoorbellAnswer'
+    | 'Doorbell'
+    | 'SetDoorbellAnswer'
     | 'BlockSenderAnswer'
     | 'GetMarketAnswer'
     | 'Offer'

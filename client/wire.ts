@@ -7,6 +7,19 @@ export type SeenLog = {
   size: number
   root: string
 }
+export type EventKind =
+  | 'message'
+  | 'order'
+  | 'verdict'
+  | 'endorsement'
+  | 'invoice'
+  | 'payout'
+  | 'referral'
+  | 'post_hidden'
+  | 'pass_ending'
+  | 'proposal_accepted'
+  | 'key_changed'
+  | 'doorbell'
 export type ListRoutesAnswer = {
   name: string
   version: number
@@ -151,6 +164,13 @@ export type GetRulesAnswer = {
       when: 'before' | 'from' | null
       text: string
     }[]
+    statements: string[]
+  }
+  doorbells: {
+    /** whether this service rings doorbells */
+    on: boolean
+    /** the Ed25519 public keys that sign rings; the `keyid` of a signature is one of them */
+    keys: string[]
     statements: string[]
   }
 }
@@ -649,6 +669,8 @@ export type GetStandingAnswer = {
     /** of that: cannot be sent until you name a refund address */
     without_address_raw: string
   }[]
+  /** the state of your doorbell, if you have one */
+  doorbell?: 'unproven' | 'on' | 'silent' | 'off'
 }
 export type SubmitWorkAnswer = {
   /** id that begins with wrk_ */
@@ -740,18 +762,7 @@ export type Event = {
   cursor: string
   /** Unix seconds */
   at: number
-  kind:
-    | 'message'
-    | 'order'
-    | 'verdict'
-    | 'endorsement'
-    | 'invoice'
-    | 'payout'
-    | 'referral'
-    | 'post_hidden'
-    | 'pass_ending'
-    | 'proposal_accepted'
-    | 'key_changed'
+  kind: EventKind
   /** of the message, order, verdict, invoice, payout, agent, post or claim that it is about */
   id: string
   /** the other agent: who sent it, judged it, or registered */
@@ -764,7 +775,7 @@ export type Event = {
   step?: string
   /** of an order: its status after that */
   status?: string
-  /** of an invoice: seen, confirmed or expired; of a payout: its state; of a referral: registered or paying */
+  /** of an invoice: seen, confirmed or expired; of a payout: its state; of a referral: registered or paying; of your doorbell: off */
   state?: string
   /** of a verdict */
   outcome?: string
@@ -778,6 +789,32 @@ export type Event = {
   pass_until?: string
   /** which of your keys: token, dm_key or author_key */
   key?: string
+}
+export type GetDoorbellAnswer = {
+  doorbell: Doorbell | null
+}
+export type Doorbell = {
+  url: string
+  /** unproven: its URL has not answered the challenge; on; silent: it did not answer for an hour, until you ask for your events; off: it did not answer for a week, set it again */
+  state: 'unproven' | 'on' | 'silent' | 'off'
+  kinds: EventKind[]
+  quiet_hours: {
+    from: string
+    to: string
+  } | null
+  /** Unix seconds */
+  set_at: number
+  /** when the last ring that arrived was sent */
+  rung_at: number | null
+  /** Unix seconds */
+  failing_since: number | null
+  /** why the last ring or challenge failed */
+  failure: string | null
+}
+export type SetDoorbellAnswer = {
+  doorbell: Doorbell | null
+  /** shown this once: your receiver answers a challenge with its HMAC-SHA256 under this text, in lower-case hex */
+  secret: string
 }
 export type ReportPostAnswer = {
   /** id that begins with pst_ */
@@ -1562,6 +1599,19 @@ export type ListEventsQuery = {
   after?: string | undefined
   wait?: number | undefined
   limit?: number | undefined
+}
+export type SetDoorbellBody = {
+  /** https://, a host name, port 443; no user, no fragment. Setting it again, even to the same, begins with the proof */
+  url: string
+  /** kinds of events that ring; all if absent */
+  kinds?: EventKind[] | undefined
+  /** from and to, times of day in UTC, between which it does not ring; what comes then rings at `to` */
+  quiet_hours?:
+    | {
+        from: string
+        to: string
+      }
+    | undefined
 }
 export type ReportPostBody = {
   /** id that begins with pst_ */

@@ -154,6 +154,17 @@ export async function startNetwork(options: {
     const workersEnv = { ...envOf('workers'), METRICS_PORT: '0' }
     const workers = startPart({ ...part, part: 'workers', script: scripts.workers, env: workersEnv })
     onStarted(workers)
+    // What connects to hosts that strangers name is a process of its own, with a user of its own.
+    if (config.doorbells.isOn)
+      onStarted(
+        startPart({
+          ...part,
+          part: 'doorbells',
+          script: scripts.workers,
+          args: ['--queues', 'doorbells,slow-doorbells'],
+          env: { ...envOf('doorbells'), METRICS_PORT: '0', OPERATOR_PORT: '0' },
+        }),
+      )
     await whenAnswering(api, `${apiUrlOf(config)}/api/v1/challenge`, signal)
     if (config.operatorPort !== 0) await whenAnswering(workers, `${operatorUrlOf(config)}/healthz`, signal)
     return network
@@ -191,7 +202,12 @@ const operatorUrlOf = ({ operatorHost, operatorPort }: Config): string =>
   `http://${toUrlHost(operatorHost)}:${operatorPort}`
 
 /** The same URL for every user of the host. */
-const urlsForAll = (url = ''): Record<HostUser, string> => ({ api: url, workers: url, operator: url })
+const urlsForAll = (url = ''): Record<HostUser, string> => ({
+  api: url,
+  workers: url,
+  doorbells: url,
+  operator: url,
+})
 
 /**
  * The path of the seal memory, the signer's record of what it has signed: the setting's if there is one;

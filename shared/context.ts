@@ -3,6 +3,7 @@ import { createEventStore, type EventStore } from './events/event-store.ts'
 import { createAgentStore, type AgentStore } from './agents/agent-store.ts'
 import { createAnnouncementStore, type AnnouncementStore } from './announcements/announcement-store.ts'
 import { createClaimStore, type ClaimStore } from './claims/claim-store.ts'
+import { createDoorbellStore, type DoorbellStore } from './doorbells/doorbell-store.ts'
 import type { Config } from './platform/config.ts'
 import { openDatabase, type Database } from './platform/database.ts'
 import { createEntryStore, type EntryStore } from './ledger/entry-store.ts'
@@ -59,6 +60,7 @@ export interface Context {
   readonly orders: OrderStore
   readonly messages: MessageStore
   readonly events: EventStore
+  readonly doorbells: DoorbellStore
   readonly reports: ReportStore
   readonly announcements: AnnouncementStore
   readonly entries: EntryStore
@@ -141,6 +143,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     orders: createOrderStore(connection),
     messages: createMessageStore(connection, config.requestMs),
     events: createEventStore(connection),
+    doorbells: createDoorbellStore(connection),
     reports: createReportStore(connection),
     announcements: createAnnouncementStore(connection),
     entries: createEntryStore(connection),

@@ -11,11 +11,13 @@ import { listCoinsInUse, refreshRate } from '../shared/money/rate.ts'
 import { settleWaiting } from '../shared/money/settlement.ts'
 import type { Payload, QueueName } from '../shared/platform/queues.ts'
 import { verifyBatch } from '../shared/passes/work-service.ts'
+import { ring } from '../shared/doorbells/ring.ts'
 import { checkChain } from './jobs/check-chain.ts'
 import { MONERO_JOBS, NANO_JOBS } from './jobs/coin.ts'
+import { findRingsSince } from './jobs/find-rings.ts'
 import { sweep } from './jobs/sweep.ts'
 import type { JobResult } from './job-result.ts'
-import type { WorkerContext } from './worker-context.ts'
+import { requireRinger, type WorkerContext } from './worker-context.ts'
 
 /**
  * How long a requested seal waits for a run of another process: that run began before the request and may
@@ -85,6 +87,9 @@ export const HANDLERS: {
   'send-monero': MONERO_JOBS.send,
   'reconcile-nano': NANO_JOBS.reconcile,
   'reconcile-monero': MONERO_JOBS.reconcile,
+  'find-rings': findRingsSince,
+  doorbells: (ctx, { agent_id: agentId }) => ring(ctx, requireRinger(ctx), agentId),
+  'slow-doorbells': (ctx, { agent_id: agentId }) => ring(ctx, requireRinger(ctx), agentId),
   async 'order-deadlines'(ctx, { due_at: dueAt }) {
     return { orders: await actOnDeadline(ctx, dueAt) }
   },

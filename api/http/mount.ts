@@ -41,13 +41,16 @@ export function mountRoutes(app: Router, frame: Frame, routes: readonly Route[])
     for (const [path, ofPath] of paths) {
       const below = router === app ? path : path.slice(area.length)
       const mounted = router.route(expressPath(below, ofPath[0]?.route.endsOpen))
-      for (const { route } of ofPath)
-        mounted[route.method === 'GET' ? 'get' : 'post'](serve(frame, route, path))
-      const allowed = ofPath.flatMap(({ route }) => (route.method === 'GET' ? ['GET', 'HEAD'] : ['POST']))
+      for (const { route } of ofPath) mounted[EXPRESS_METHODS[route.method]](serve(frame, route, path))
+      const allowed = ofPath.flatMap(({ route: { method } }) =>
+        method === 'GET' ? ['GET', 'HEAD'] : [method],
+      )
       mounted.all(answerOtherMethods(frame, path, [...allowed, 'OPTIONS'], ['If-None-Match']))
     }
   }
 }
+
+const EXPRESS_METHODS = { GET: 'get', POST: 'post', DELETE: 'delete' } as const
 
 /** The first word of a path, with the base before it. */
 const AREA = new RegExp(`^(${API_BASE})?/?[^/]*`)

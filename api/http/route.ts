@@ -87,7 +87,7 @@ export interface Route<
   Query extends Fields = Fields,
   Params extends Fields = Fields,
 > {
-  method: 'GET' | 'POST'
+  method: 'GET' | 'POST' | 'DELETE'
   /** Below `/api/v1`, a parameter as `{name}`. */
   path: string
   /** The operation's id in the OpenAPI document; absent from documents at the root, which aren't in it. */

@@ -135,7 +135,7 @@ class RequestUnderWay {
     const timer = setTimeout(() => this.#life.abort(tookTooLong()), this.#leftMs + patienceMs)
     this.#res.locals['visitor'] = visitor
     try {
-      const running = gate.run(visitor, method === 'POST' ? 'writes' : 'reads', part)
+      const running = gate.run(visitor, method === 'GET' ? 'reads' : 'writes', part)
       return await untilAborted(running, this.#life.signal)
     } finally {
       clearTimeout(timer)
@@ -153,7 +153,7 @@ class RequestUnderWay {
     const { ctx, requireDisk } = this.#frame
     const { needsDatabase, method, query, params } = this.#served.route
     if (needsDatabase !== false && !ctx.database.isReady()) throw unavailable()
-    if (method === 'POST') requireDisk()
+    if (method !== 'GET') requireDisk()
     return {
       caller: await this.#authenticate(visitor),
       query: parseQuery(query, this.#req.query),

@@ -83,7 +83,7 @@ const TAGS = [
   {
     name: 'agents',
     description: 'Registration, tokens, profiles',
-    first: ['challenge', 'register', 'token', 'profile', 'agent', 'directory', 'events'],
+    first: ['challenge', 'register', 'token', 'profile', 'agent', 'directory', 'events', 'doorbell'],
   },
   {
     name: 'passes',

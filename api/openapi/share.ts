@@ -6,8 +6,8 @@ import { ERRORS, type ErrorCode } from '../../shared/platform/errors.ts'
  * and the description of a parameter isn't repeated in its schema.
  */
 export function shareParts(document: oas32.OpenAPIObject): void {
-  const operations = Object.values(document.paths ?? {}).flatMap(({ get, post }) =>
-    [get, post].filter((operation) => operation !== undefined),
+  const operations = Object.values(document.paths ?? {}).flatMap(({ get, post, delete: remove }) =>
+    [get, post, remove].filter((operation) => operation !== undefined),
   )
   const parameters = operations.map((operation) => (operation.parameters ?? []) as oas32.ParameterObject[])
   for (const parameter of parameters.flat()) {

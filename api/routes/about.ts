@@ -1,5 +1,7 @@
 import { z } from 'zod'
 import { apiBaseView, contractView, describeApiBase, describeContract } from '../../shared/about/contract.ts'
+import type { Context } from '../../shared/context.ts'
+import { createDoorbellKeyReader } from '../../shared/doorbells/published-keys.ts'
 import { describeLimits, limitsView } from '../../shared/about/limits-page.ts'
 import { describeRules, rulesView } from '../../shared/about/rules.ts'
 import { countRecords, statsView } from '../../shared/about/stats.ts'
@@ -15,7 +17,8 @@ import { defineRoute, ok, type Route } from '../http/route.ts'
  *
  * @param routes gives all routes, these included, once they are known
  */
-export function aboutRoutes(routes: () => readonly Route[]): Route[] {
+export function aboutRoutes(ctx: Context, routes: () => readonly Route[]): Route[] {
+  const readKeys = createDoorbellKeyReader(ctx)
   return [
     defineRoute({
       method: 'GET',
@@ -61,7 +64,9 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
       summary:
         'The rules, machine readable: conduct, error codes, proof of work, pass, claims, ledger, market',
       view: rulesView,
-      handle: ({ ctx }) => ok(describeRules(ctx.config)),
+      async handle() {
+        return ok(describeRules(ctx.config, { on: ctx.config.doorbells.isOn, keys: await readKeys() }))
+      },
     }),
     defineRoute({
       method: 'GET',

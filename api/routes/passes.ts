@@ -102,6 +102,7 @@ export function passRoutes(ctx: Context): Route[] {
           unread_messages: standing.unreadMessages,
           referrals: standing.referrals,
           ...viewWaiting(standing),
+          ...(standing.doorbell === undefined ? {} : { doorbell: standing.doorbell }),
         })
       },
     }),

@@ -1,4 +1,5 @@
 import { claimVerbs } from './claim-verbs.ts'
+import { doorbellVerbs } from './doorbell-verbs.ts'
 import { fundVerb } from './fund-verb.ts'
 import { identityVerbs } from './identity-verbs.ts'
 import { keepingVerbs } from './keeping-verbs.ts'
@@ -26,7 +27,7 @@ export const mcpVerb = defineVerb({
 
 /** Every verb but "help", as the help lists them. A verb is one entry in its file's list. */
 export const VERB_GROUPS: readonly VerbGroup[] = [
-  { title: 'You', verbs: [...identityVerbs, ...keepingVerbs, watchVerb] },
+  { title: 'You', verbs: [...identityVerbs, ...keepingVerbs, watchVerb, ...doorbellVerbs] },
   { title: 'Your pass', verbs: [...passVerbs, fundVerb] },
   { title: 'Profiles and posts', verbs: networkVerbs },
   { title: 'Messages', verbs: messageVerbs },
@@ -66,7 +67,12 @@ export const AGENT: CommandSpec = {
     ...{ OFFER_ID: 'ofr_…', ORDER_ID: 'mkt_…', INVOICE_ID: 'inv_…', TO: 'mkt_…', RECEIPT: 'pst_…' },
     ...{ CURRENCY: 'xno', ADDRESS: 'nano_…', CAPABILITY: 'arithmetic', OUTCOME: 'true', RULE: 'spam' },
     ...{ TEXT: '"2 + 2 = 4"', STATEMENT: '"2 + 2 = 4"', REASON: '"it is 4"', TITLE: '"A sum"' },
-    ...{ DESCRIPTION: '"2 + 2"', NEW_URL: 'https://example.org', '--capability': 'arithmetic' },
+    ...{
+      DESCRIPTION: '"2 + 2"',
+      NEW_URL: 'https://example.org',
+      URL: 'https://bell.example/',
+      '--capability': 'arithmetic',
+    },
     ...{ '--price': '2', '--xno': 'nano_…', '--topic': 'sums', '--days': '3', '--name': 'Ada' },
   },
 }

@@ -71,6 +71,9 @@ const METHODS: Readonly<Record<string, string | Special>> = {
   messagesAfter: { operation: 'readMessages', first: 'after' },
   sentMessages: 'listSentMessages',
   events: 'listEvents',
+  doorbell: 'getDoorbell',
+  setDoorbell: 'setDoorbell',
+  removeDoorbell: 'removeDoorbell',
   blockSender: 'blockSender',
   unblockSender: 'unblockSender',
   market: 'getMarket',
@@ -112,6 +115,7 @@ interface Method {
   /** Below the API base, with `{parameters}`. */
   path: string
   isPost: boolean
+  isDelete: boolean
   isOnce: boolean
   /** Whether the token is sent. */
   isOwn: boolean
@@ -147,6 +151,7 @@ function methodsOf(document: Document): Method[] {
       name,
       path: path.replace(/^\/api\/v1/, ''),
       isPost: verb === 'post',
+      isDelete: verb === 'delete',
       isOnce: special.isOnce === true,
       isOwn: operation.security?.length !== 0,
       summary: [`${operation.summary}.`, ...(special.note === undefined ? [] : [special.note])].join(' '),
@@ -183,7 +188,8 @@ const toSnake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_$
 /** The text of client/routes.ts. */
 export async function toMethods(document: Document): Promise<string> {
   const methods = methodsOf(document).map((method) => {
-    const { name, summary, answer, isText, isPost, isOnce, isOwn, path, inPath, first, fields } = method
+    const { name, summary, answer, isText, isPost, isDelete, isOnce, isOwn, path, inPath, first, fields } =
+      method
     const isSent = fields.length > 0
     const words = [...inPath, ...(first === undefined ? [] : [first.name])].map(toCamel)
     const type = `wire.${method.operation}${isPost ? 'Body' : 'Query'}`
@@ -196,7 +202,7 @@ export async function toMethods(document: Document): Promise<string> {
     const given2 = [url, ...(isSent ? [query] : [])]
     if (answer === undefined)
       return `${noteOf(summary)}${name}: async (${args.join(', ')}) => (await ${isText ? 'texts' : 'documents'}.get<{ document: ${isText ? 'string' : 'OpenApi'} }>(ANY, ${given2.join(', ')})).document,`
-    const call = isPost ? 'post' : isOnce ? 'getOnce' : 'get'
+    const call = isPost ? 'post' : isDelete ? 'remove' : isOnce ? 'getOnce' : 'get'
     return `${noteOf(summary)}${name}: (${args.join(', ')}) => ${isOwn ? 'authed' : 'open'}.${call}<wire.${answer}>(SCHEMAS.${answer}, ${given2.join(', ')}),`
   })
   return format(
@@ -299,16 +305,16 @@ function checked(schema: Schema, name: string): object {
 /** The text of client/python/agent_network/client.py. */
 export function toPythonMethods(document: Document): string {
   const methods = methodsOf(document).map((method) => {
-    const { isPost, isOnce, isOwn, answer, isText, fields, first, path } = method
+    const { isPost, isDelete, isOnce, isOwn, answer, isText, fields, first, path } = method
     const result = isText ? 'str' : answer === undefined ? 'Dict[str, Any]' : `wire.${answer}`
     const url = path.includes('{') ? `f"${path.replace(/\{(\w+)\}/g, '{segment($1)}')}"` : `"${path}"`
     const sent = [...(first === undefined ? [] : [first]), ...fields]
     const dict = `{${sent.map(({ name }) => `"${name}": ${argument(name)}`).join(', ')}}`
     const options = [
-      ...(isPost !== isOwn ? [`own=${isOwn ? 'True' : 'False'}`] : []),
+      ...((isPost || isDelete) !== isOwn ? [`own=${isOwn ? 'True' : 'False'}`] : []),
       ...(isOnce ? ['once=True'] : []),
     ]
-    const call = isText ? 'text' : isPost ? 'post' : 'get'
+    const call = isText ? 'text' : isPost ? 'post' : isDelete ? 'delete' : 'get'
     const given = [url, ...(sent.length > 0 ? [dict] : []), ...options].join(', ')
     return `
     def ${toSnake(method.name)}(${signature(method)}) -> ${result}:

@@ -1,7 +1,7 @@
 import { QUEUE_NAMES, queuePrefix, queueRow, type QueueName } from '../../shared/platform/queues.ts'
 
 /*
- * Who may do what at the servers. Every user may read the database; what each may write is listed here, with
+ * Who may do what at the servers. Every user but that of doorbells may read the database; what each may write is listed here, with
  * a row for every collection (a test compares them with the models). A process that is taken over
  * can do what the rows say and no more: the API's can alter what it writes itself, and no entry, seal, tile
  * or status of the ledger, no adoption, no announcement, no payment that was counted, no state of a wallet or
@@ -20,12 +20,13 @@ export const ACCESS_NAMES = [
   'signer',
   'payments',
   'sweep',
+  'doorbells',
   'workers',
   'operator',
 ] as const
 export type AccessName = (typeof ACCESS_NAMES)[number]
 /** The users of one host. */
-export const HOST_USERS = ['api', 'workers', 'operator'] as const satisfies readonly AccessName[]
+export const HOST_USERS = ['api', 'workers', 'doorbells', 'operator'] as const satisfies readonly AccessName[]
 export type HostUser = (typeof HOST_USERS)[number]
 
 type Action = 'insert' | 'update' | 'remove'
@@ -64,6 +65,10 @@ export const WRITERS = {
   events: { api: ADD },
   event_heads: { api: ADD },
   reports: { api: ADD },
+  // Who rings them reads nothing but these and says which key it signs with.
+  doorbells: { api: ADD, sweep: ADD, doorbells: ADD },
+  // Where none are rung, payments make it, and write nothing.
+  doorbell_keys: { doorbells: ADD, payments: [] },
   // Proof of work.
   work_orders: { api: ADD, shares: ADD, sweep: ['update'], ...CARRIES_ENTRIES },
   work_batches: { api: ADD, shares: ADD },
@@ -108,6 +113,7 @@ export const WRITERS = {
     signer: ADD,
     payments: ADD,
     sweep: ADD,
+    doorbells: ADD,
     operator: ADD,
   },
 } as const satisfies Record<string, Writers>
@@ -132,18 +138,28 @@ export interface Privilege {
   actions: string[]
 }
 
+/** What of a database any process may know: which collections and indexes it has, and how large they are. */
+const SHAPES = ['listCollections', 'listIndexes', 'collStats', 'dbStats', 'indexStats'] as const
+
+/** Who reads only some collections: what connects to hosts that strangers name must have nothing to tell them. */
+const READS_ONLY: Partial<Record<AccessName, readonly (keyof typeof WRITERS)[]>> = {
+  doorbells: ['doorbells', 'doorbell_keys', 'processes', 'schema'],
+}
+
 /** The privileges of a user's role in MongoDB: reading the database, and writing what WRITERS allows. */
 export function mongoPrivileges(db: string, user: AccessName): Privilege[] {
-  const reading = ['find', 'listCollections', 'listIndexes', 'collStats', 'dbStats', 'indexStats']
-  const privileges: Privilege[] = [{ resource: { db, collection: '' }, actions: reading }]
+  const reads = READS_ONLY[user]
+  const privileges: Privilege[] = [
+    { resource: { db, collection: '' }, actions: reads === undefined ? ['find', ...SHAPES] : [...SHAPES] },
+    ...(reads ?? []).map((collection) => ({ resource: { db, collection }, actions: ['find'] })),
+  ]
   if (MAY_SEE_MEMBERS.has(user))
     privileges.push({ resource: { cluster: true }, actions: ['replSetGetStatus'] })
   for (const [collection, writers] of Object.entries<Writers>(WRITERS)) {
-    const actions = writeActions(writers, user)
-    if (actions.length > 0)
+    if (rowsOf(user).some((name) => writers[name] !== undefined))
       privileges.push({
         resource: { db, collection },
-        actions: [...actions, 'createCollection', 'createIndex'],
+        actions: [...writeActions(writers, user), 'createCollection', 'createIndex'],
       })
   }
   return privileges
@@ -159,7 +175,8 @@ const writeActions = (writers: Writers, user: AccessName): Action[] => [
  * has the operator's user, serves the sweep.
  */
 function rowsOf(user: AccessName): readonly AccessName[] {
-  if (user === 'workers') return ACCESS_NAMES.filter((name) => name !== 'api' && name !== 'operator')
+  if (user === 'workers')
+    return ACCESS_NAMES.filter((name) => !['api', 'operator', 'doorbells'].includes(name))
   return user === 'operator' ? [user, 'sweep'] : [user]
 }
 

@@ -8,7 +8,7 @@ import { openLogFile } from './log-file.ts'
 import { supervise, type SupervisedChild } from './supervise.ts'
 
 /** The processes of ours that the start script runs. */
-export type ChildPart = 'api' | 'workers'
+export type ChildPart = 'api' | 'workers' | 'doorbells'
 
 /** Longer than a part gives itself, so that it is not killed while it finishes. */
 const KILL_AFTER_MS = STOP_LIMIT_MS + 10_000
@@ -67,6 +67,7 @@ export function selectEnvironment(env: NodeJS.ProcessEnv, part: ChildPart): Node
 export function startPart(options: {
   part: ChildPart
   script: string
+  args?: readonly string[]
   env: NodeJS.ProcessEnv
   dataDir: string
   children: ChildTracker
@@ -79,7 +80,14 @@ export function startPart(options: {
       name: part,
       // A core dump would put the part's secrets into a file. By exec the part keeps the shell's process id.
       command: '/bin/sh',
-      args: ['-c', 'ulimit -c 0 && exec "$@"', part, process.execPath, options.script],
+      args: [
+        '-c',
+        'ulimit -c 0 && exec "$@"',
+        part,
+        process.execPath,
+        options.script,
+        ...(options.args ?? []),
+      ],
       env: selectEnvironment(options.env, part),
       onLine(line) {
         log.write(line)

@@ -183,9 +183,21 @@ function sandboxRows({ sandboxFaucetUrl }: Config): Row[] {
   ]
 }
 
+/** What a doorbell doesn't do, and what it reveals to whom. */
+const doorbellRow = (config: Config): Row => ({
+  ...configuredRow('Doorbell', config, ({ doorbells: { isOn, intervalMs, hosts } }) =>
+    isOn
+      ? `no ring is guaranteed: clients poll, and a doorbell only says when; at most one ring in ${duration(intervalMs / SECOND_MS)} for an agent${hosts === undefined ? '' : `, at ${hosts.join(', ')} and below alone`}`
+      : 'none: this service rings no doorbells, and clients poll',
+  ),
+  detail:
+    "Where doorbells are on, the operator learns an agent's URL, and the host behind the URL learns when its agent has events, which is when others write to it, pay it or order from it, and who the service is; nothing of what they are. A ring may come late, twice or never, and one posted before a change of the URL may arrive after it. The service posts to hosts that agents name: an unproven URL gets at most 11 challenges in an hour for each setting.",
+})
+
 /** What the network doesn't do or guarantee, and what its operator could do; beyond the contract's rows. */
 function networkRows(config: Config): Row[] {
   return [
+    doorbellRow(config),
     row(
       'Overload',
       `a request that cannot be served within ${config.requestMs / SECOND_MS} s is answered 503 unavailable with Retry-After (${RETRY_AFTER_SECONDS} s), and so is one for which an API process has no room left`,

@@ -1,4 +1,6 @@
 import { orNoSuchAgent } from '../agents/agent.ts'
+import { viewDoorbell } from '../doorbells/doorbell.ts'
+import { readDoorbell } from '../doorbells/doorbell-service.ts'
 import type { Context } from '../context.ts'
 import { NOTHING_OWED } from '../ledger/solvency.ts'
 import { MAX_ORDERS_SHOWN } from '../market/market-terms.ts'
@@ -7,7 +9,7 @@ import { REFERRAL_THRESHOLD } from '../platform/limits.ts'
 import type { Standing } from './standing.ts'
 import { createStandingStore } from './standing-store.ts'
 
-type StandingContext = Pick<Context, 'config' | 'database' | 'payouts' | 'orders'>
+type StandingContext = Pick<Context, 'config' | 'database' | 'payouts' | 'orders' | 'doorbells'>
 
 /**
  * Returns a function that reads what `GET /me` tells an agent about itself: its pass, price, messages,
@@ -20,10 +22,11 @@ export function createStandingReader(ctx: StandingContext): (agentId: string) =>
     const { agent, belongings } = orNoSuchAgent(await standings.read(agentId))
     const { referred, unread, selling, buying, unpaid } = belongings
     // Most agents have none of these, and then there is no query.
-    const [toDeliver, toAccept, owed] = await Promise.all([
+    const [toDeliver, toAccept, owed, bell] = await Promise.all([
       selling === 0 ? [] : ctx.orders.listWaiting('seller', agentId, MAX_ORDERS_SHOWN),
       buying === 0 ? [] : ctx.orders.listWaiting('buyer', agentId, MAX_ORDERS_SHOWN),
       unpaid === 0 ? { all: NOTHING_OWED, withoutAddress: NOTHING_OWED } : ctx.payouts.sumOwed(agentId),
+      ctx.config.doorbells.isOn ? readDoorbell(ctx, agentId) : undefined,
     ])
     const nowMs = ctx.database.now()
     return {
@@ -36,6 +39,7 @@ export function createStandingReader(ctx: StandingContext): (agentId: string) =>
       toDeliver,
       toAccept,
       owed,
+      doorbell: viewDoorbell(bell)?.state,
     }
   }
 }

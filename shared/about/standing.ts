@@ -3,6 +3,7 @@ import { MAX_REFERRALS_COUNTED, MAX_UNREAD_COUNTED } from '../platform/limits.ts
 import { waitingOrdersView } from '../market/order-views.ts'
 import type { OrderRecord } from '../market/order.ts'
 import type { Coin } from '../money/coin.ts'
+import { DOORBELL_STATES, type DoorbellState } from '../doorbells/doorbell.ts'
 import { idView, isoTimeView } from '../platform/schema.ts'
 
 /** What `GET /me` tells an agent about itself. */
@@ -21,6 +22,8 @@ export interface Standing {
   toAccept: OrderRecord[]
   /** What it is owed, in the coin's smallest unit; `withoutAddress`: the part that waits for an address. */
   owed: { all: Record<Coin, bigint>; withoutAddress: Record<Coin, bigint> }
+  /** The state of its doorbell; undefined if it has none. */
+  doorbell: DoorbellState | undefined
 }
 
 export const standingView = z.object({
@@ -36,4 +39,5 @@ export const standingView = z.object({
     threshold: z.int(),
   }),
   ...waitingOrdersView,
+  doorbell: z.enum(DOORBELL_STATES).optional().describe('the state of your doorbell, if you have one'),
 })

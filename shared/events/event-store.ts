@@ -288,6 +288,37 @@ export function createEventStore(connection: Connection) {
         else for (const { to, at_ms: atMs } of one.tells) if (atMs >= sinceMs) marked.add(to)
       return { marked, numbered }
     },
+    /** Lists the marks made since a time, of all agents. */
+    async listMarks(sinceMs: number): Promise<Pick<EventMark, 'to' | 'at_ms' | 'kind'>[]> {
+      const [first, ...others] = tellingCollections()
+      const stages = [
+        { $match: { 'tells.to': { $exists: true }, 'tells.at_ms': { $gte: sinceMs } } },
+        { $project: { _id: 0, 'tells.to': 1, 'tells.at_ms': 1, 'tells.kind': 1 } },
+      ]
+      if (first === undefined) return []
+      const found = await first
+        .aggregate<{ tells: EventMark[] }>(
+          [
+            ...stages,
+            ...others.map(({ collectionName: coll }) => ({ $unionWith: { coll, pipeline: stages } })),
+          ],
+          MAJORITY,
+        )
+        .toArray()
+      return found.flatMap(({ tells }) => tells.filter(({ at_ms: atMs }) => atMs >= sinceMs))
+    },
+    /** Lists the agents whose events got numbers since a time, and when: they, or a day, have asked for them. */
+    listNumbered: (sinceMs: number): Promise<Pick<EventHead, '_id' | 'numbered_ms'>[]> =>
+      rawHeads()
+        .find({ numbered_ms: { $gte: sinceMs } }, { ...MAJORITY, projection: { numbered_ms: 1 } })
+        .toArray(),
+    /** The numbers of these agents' last events, as a majority has them; an agent without events is left out. */
+    async listSeqs(agentIds: readonly string[]): Promise<Map<string, number>> {
+      const heads = await rawHeads()
+        .find({ _id: { $in: [...agentIds] } }, { ...MAJORITY, projection: { seq: 1 } })
+        .toArray()
+      return new Map(heads.map(({ _id, seq }) => [_id, seq]))
+    },
     /**
      * Lists agents with marks from before a time, found in one part of a round over all marks.
      *

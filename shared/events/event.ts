@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { EVENTS_KEPT, LIST_LIMIT, MAX_WAIT_SECONDS } from '../platform/limits.ts'
 import { limitQuery, unixTime, wordView } from '../platform/schema.ts'
 import { date, maybe, number, opaque, text, textOf, type RecordOf } from '../platform/fields.ts'
-import { EVENT_KINDS, eventFields, type EventFields, type EventKind } from './mark.ts'
+import { eventFields, eventKind, type EventFields, type EventKind } from './mark.ts'
 
 export const eventRecordFields = {
   /** `<agent>/<number>`, the number with leading zeros. */
@@ -74,7 +74,7 @@ export const eventView = z
   .object({
     cursor: wordView().describe('its place in your events: send it as `after` to go on behind it'),
     at: unixTime(),
-    kind: z.enum(EVENT_KINDS),
+    kind: eventKind,
     id: wordView().describe(
       'of the message, order, verdict, invoice, payout, agent, post or claim that it is about',
     ),

@@ -23,8 +23,10 @@ export const EVENT_KINDS = [
   'pass_ending',
   'proposal_accepted',
   'key_changed',
+  'doorbell',
 ] as const
 export type EventKind = (typeof EVENT_KINDS)[number]
+export const eventKind = z.enum(EVENT_KINDS).meta({ id: 'EventKind' })
 
 /** What an event says besides its id, the view of it included. The record itself is read by other routes. */
 export const eventFields = {
@@ -37,7 +39,7 @@ export const eventFields = {
     .string()
     .optional()
     .describe(
-      'of an invoice: seen, confirmed or expired; of a payout: its state; of a referral: registered or paying',
+      'of an invoice: seen, confirmed or expired; of a payout: its state; of a referral: registered or paying; of your doorbell: off',
     ),
   outcome: z.string().optional().describe('of a verdict'),
   hidden: z.boolean().optional().describe('of a post: false if it is shown again'),

@@ -32,12 +32,20 @@ export interface RedisNote {
   emptied_at?: number
 }
 
+/** When events were last looked at for doorbells to ring, in milliseconds by the database's clock. */
+export interface RingsNote {
+  looked_ms: number
+  /** The same of a look that went back far. */
+  far_ms: number
+}
+
 const watchFields = {
-  _id: textOf<'findings' | 'disk' | 'backup' | 'redis'>(),
+  _id: textOf<'findings' | 'disk' | 'backup' | 'redis' | 'rings'>(),
   since: maybe.opaque<Record<string, number>>(),
   samples: maybe.opaque<DiskSample[]>(),
   backup: maybe.opaque<BackupNote>(),
   redis: maybe.opaque<RedisNote>(),
+  rings: maybe.opaque<RingsNote>(),
 }
 type WatchRecord = RecordOf<typeof watchFields>
 
@@ -68,6 +76,8 @@ export function createWatchStore(connection: Connection) {
       write('disk', { $push: { samples: { $each: [sample], $slice: -DISK_SAMPLES } } }),
     readBackup: async (): Promise<BackupNote | undefined> => (await read('backup'))?.backup,
     noteBackup: (backup: BackupNote) => write('backup', { $set: { backup } }),
+    readRings: async (): Promise<RingsNote | undefined> => (await read('rings'))?.rings,
+    noteRings: (rings: RingsNote) => write('rings', { $set: { rings } }),
     readRedis: async (): Promise<RedisNote | undefined> => (await read('redis'))?.redis,
     /**
      * Stores a note about Redis in place of the one that was read.

@@ -8,7 +8,7 @@ import { parseRedisUrl, REDIS_URL_FORM } from './redis-url.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from './time.ts'
 
 /** The process that reads the settings; each gets only the secrets that it needs. */
-export type Part = 'start' | 'api' | 'workers' | 'operator'
+export type Part = 'start' | 'api' | 'workers' | 'doorbells' | 'operator'
 
 /** Settings that cannot be used; the message lists every problem at once. */
 export class ConfigError extends Error {
@@ -119,6 +119,16 @@ const VARIABLES = {
     .refine((text) => parseNanoAddress(text)?.address === text, 'expected a nano_ address with its checksum'),
   MONERO_WALLET_RPC_URL: webUrl(['http:', 'https:']),
   MONERO_CONFIRMATIONS: number('a whole number from 1 to 1000', { min: 1, max: 1_000, whole: true }),
+  DOORBELLS: z.enum(['0', '1'], 'expected 0 or 1'),
+  DOORBELL_HOSTS: hosts,
+  DOORBELL_INTERVAL_SECONDS: positive('seconds', 86_400),
+  DOORBELL_KEY_FILE: filePath,
+  DOORBELL_TEST_HOSTS: z
+    .string()
+    .regex(
+      /^[a-z0-9.-]+:\d{1,5}=[0-9a-f.:]+(,[a-z0-9.-]+:\d{1,5}=[0-9a-f.:]+)*$/,
+      'expected HOST:PORT=ADDRESS,…',
+    ),
   SANDBOX_FAUCET_URL: webUrl(['http:', 'https:']),
   PAYMENT_POLL_SECONDS: positive('seconds', 3_600),
   PAYOUTS: z.enum(['manual', 'automatic'], 'expected manual or automatic'),
@@ -167,6 +177,7 @@ const REQUIRED: Record<Part, readonly VariableName[]> = {
   start: [],
   api: ['MONGODB_URL', 'REDIS_URL', 'CHALLENGE_SECRET'],
   workers: ['MONGODB_URL', 'REDIS_URL'],
+  doorbells: ['MONGODB_URL', 'REDIS_URL'],
   operator: ['MONGODB_URL', 'REDIS_URL'],
 }
 
@@ -177,7 +188,7 @@ const REQUIRED: Record<Part, readonly VariableName[]> = {
 export const SECRETS: Partial<Record<VariableName, readonly Part[]>> = {
   OPERATOR_TOKEN: ['start', 'workers'],
   // Opens the metrics and nothing else, so that the API needn't hold the operator's token.
-  METRICS_TOKEN: ['start', 'api', 'workers'],
+  METRICS_TOKEN: ['start', 'api', 'workers', 'doorbells'],
   CHALLENGE_SECRET: ['start', 'api'],
   SEAL_KEY_FILE: ['start', 'workers'],
   // The operator's command writes the record of an adopted memory beside it.
@@ -188,6 +199,8 @@ export const SECRETS: Partial<Record<VariableName, readonly Part[]>> = {
   NANO_SEED_FILE: ['start', 'workers'],
   NANO_REPRESENTATIVE: ['start', 'workers'],
   MONERO_WALLET_RPC_URL: ['start', 'workers'],
+  // Who has the way out to strangers' hosts has this key and no other.
+  DOORBELL_KEY_FILE: ['start', 'doorbells'],
 }
 
 /**
@@ -252,6 +265,8 @@ export function readConfig(environment: NodeJS.ProcessEnv, part: Part): Config {
       problems.push('WITNESS_QUORUM: expected at most the number of WITNESSES')
     else read[name] = result.data
   }
+  if (env['DOORBELL_TEST_HOSTS'] && env['NODE_ENV'] === 'production')
+    problems.push('DOORBELL_TEST_HOSTS is for tests: it lets doorbells reach this host itself; unset it')
   if (problems.length > 0) throw new ConfigError(problems)
   for (const name of VARIABLE_NAMES) if (!mayRead(name, part)) delete read[name]
   return toConfig(read)
@@ -269,8 +284,15 @@ export function listSecretFiles(env: NodeJS.ProcessEnv): { name: VariableName; f
     CHALLENGE_SECRET: inDataDir('challenge-secret'),
     SEAL_KEY_FILE: inDataDir('seal-key'),
     SEAL_MEMORY_FILE: inDataDir('seal-memory'),
+    DOORBELL_KEY_FILE: inDataDir('doorbell-key'),
   }
-  const named = [...IN_FILES, 'SEAL_KEY_FILE', 'SEAL_MEMORY_FILE', 'NANO_SEED_FILE'] as const
+  const named = [
+    ...IN_FILES,
+    'SEAL_KEY_FILE',
+    'SEAL_MEMORY_FILE',
+    'NANO_SEED_FILE',
+    'DOORBELL_KEY_FILE',
+  ] as const
   return named.flatMap((name) => {
     const file = env[name.endsWith('_FILE') ? name : fileVariable(name)] || defaults[name]
     return file === undefined ? [] : [{ name, file: path.resolve(file) }]
@@ -358,6 +380,20 @@ function toConfig(read: Read) {
       representative: read.NANO_REPRESENTATIVE,
     },
     monero: { walletRpcUrl: read.MONERO_WALLET_RPC_URL, confirmations: read.MONERO_CONFIRMATIONS ?? 10 },
+    doorbells: {
+      isOn: read.DOORBELLS === '1',
+      /** The hosts, with all below each, that may be rung at; undefined if any may. */
+      hosts: read.DOORBELL_HOSTS,
+      /** An agent's doorbell rings at most once in it. */
+      intervalMs: (read.DOORBELL_INTERVAL_SECONDS ?? 60) * SECOND_MS,
+      /** Only in tests: `HOST:PORT` that may be rung at, with the address of each. */
+      testHosts: new Map(
+        (read.DOORBELL_TEST_HOSTS ?? '').split(',').flatMap((one) => {
+          const [host, address] = one.split('=')
+          return host && address ? [[host, address] as const] : []
+        }),
+      ),
+    },
     /** Only in a sandbox: where agents get play money. */
     sandboxFaucetUrl: read.SANDBOX_FAUCET_URL,
     paymentPollMs: (read.PAYMENT_POLL_SECONDS ?? 10) * SECOND_MS,
@@ -373,6 +409,7 @@ function toConfig(read: Read) {
       challengeSecret: read.CHALLENGE_SECRET,
       sealKeyFile: read.SEAL_KEY_FILE,
       sealMemoryFile: read.SEAL_MEMORY_FILE,
+      doorbellKeyFile: read.DOORBELL_KEY_FILE,
     },
   }
 }

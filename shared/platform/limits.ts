@@ -204,6 +204,10 @@ export const POLL_EVERY_SECONDS = 30
  * others.
  */
 export const OVERDUE_MARK_DAYS = 1
+/** Characters of a doorbell's URL. */
+export const MAX_DOORBELL_URL_LENGTH = 500
+/** How often the agents are found for whom there is something new and that have a doorbell. */
+export const FIND_RINGS_EVERY_MS = 500
 /** What is kept of an agent's events. */
 export const EVENTS_KEPT = { count: 10_000, days: 30 } as const
 

@@ -4,19 +4,20 @@ import type { Config } from './config.ts'
 import { withDeadline } from './deadline.ts'
 import type { Log } from './log.ts'
 import { newStepId } from './ids.ts'
-import { QUEUE_TIMEOUT_MS, REFRESH_RATES_EVERY_MS, SEQUENCE_EVERY_MS } from './limits.ts'
+import { FIND_RINGS_EVERY_MS, QUEUE_TIMEOUT_MS, REFRESH_RATES_EVERY_MS, SEQUENCE_EVERY_MS } from './limits.ts'
 import { connectFailingFast, type RedisClient } from './redis-connection.ts'
 import { currentScope } from './scope.ts'
 import { currentTracer, type Tracer } from './tracing.ts'
 
 /** The pools of workers that an operator scales by themselves. A user of the servers is made for each. */
-export const POOLS = ['shares', 'ledger', 'signer', 'payments', 'sweep'] as const
+export const POOLS = ['shares', 'ledger', 'signer', 'payments', 'doorbells', 'sweep'] as const
 export type PoolName = (typeof POOLS)[number]
 
 /**
  * What jobs cannot do without: a queue is served only by a process that has it, and waits for that process.
  */
-export type Need = 'seal key' | 'nano node' | 'nano node and seed' | 'monero wallet'
+export type Need =
+  'seal key' | 'nano node' | 'nano node and seed' | 'monero wallet' | 'doorbells' | 'doorbell key'
 
 interface QueueRow {
   /** Ids only. */
@@ -59,6 +60,14 @@ const RECONCILIATION = z.object({
   reconciliation_id: z.string().optional(),
   take_over: z.string().optional(),
 })
+/** Its next try is in MongoDB, whatever becomes of the job. */
+const RING = {
+  payload: z.object({ agent_id: z.string() }),
+  attempts: 1,
+  pool: 'doorbells',
+  addedBy: ['api'],
+  needs: 'doorbell key',
+} as const
 /** The process that has just lost the wallet may have taken the job. */
 const RECONCILE = { ...ONE_AT_A_TIME, attempts: 5, payload: RECONCILIATION, pool: 'payments' } as const
 
@@ -145,6 +154,16 @@ export const QUEUES = {
     needs: 'monero wallet',
     does: 'compares the wallet of Monero with the chain',
   },
+  'find-rings': {
+    ...ONE_AT_A_TIME,
+    pool: 'sweep',
+    every: () => FIND_RINGS_EVERY_MS,
+    needs: 'doorbells',
+    does: 'finds the agents with new events whose doorbells are to ring',
+  },
+  doorbells: { ...RING, concurrency: 1_024, does: 'rings doorbells' },
+  // Apart, so that they keep nobody else waiting.
+  'slow-doorbells': { ...RING, concurrency: 256, does: 'rings doorbells that failed or were slow last time' },
   // Acts on the market orders whose deadline is this second.
   'order-deadlines': {
     payload: z.object({ due_at: z.int().min(0) }),

@@ -25,7 +25,7 @@ let caller: TestAgent
 let rightBodies: Record<string, Record<string, unknown>>
 
 beforeAll(async () => {
-  service = await startService({ queues: WITHOUT_LEDGER })
+  service = await startService({ queues: WITHOUT_LEDGER, env: { DOORBELLS: '1' } })
   caller = await service.registerWithPass()
   const { token } = caller
   const reader = await service.register()
@@ -56,6 +56,11 @@ beforeAll(async () => {
     '/dm': { to: reader.id, box: 'a' },
     '/dm/block': { agent_id: reader.id },
     '/dm/unblock': { agent_id: reader.id },
+    '/doorbell': {
+      url: 'https://bell.example/',
+      kinds: ['message'],
+      quiet_hours: { from: '22:00', to: '06:00' },
+    },
     '/report': { post_id: post, rule: 'spam' },
     '/market/offer': OFFER,
     '/market/offer/close': { offer_id: newId('offer') },

@@ -66,6 +66,10 @@ const CALLS: Record<Method, (client: Client) => Promise<unknown>> = {
   unreadMessages: (client) => client.unreadMessages({ from: 'agt_1', wait: 1 }),
   messagesAfter: (client) => client.messagesAfter('m', { from: 'agt_1', wait: 1 }),
   events: (client) => client.events({ after: '1', wait: 1, limit: 1 }),
+  doorbell: (client) => client.doorbell(),
+  setDoorbell: (client) =>
+    client.setDoorbell({ url: 'u', kinds: ['message'], quiet_hours: { from: '22:00', to: '06:00' } }),
+  removeDoorbell: (client) => client.removeDoorbell(),
   sentMessages: (client) => client.sentMessages({ before: 'msg_1', limit: 1 }),
   blockSender: (client) => client.blockSender({ agent_id: 'a' }),
   unblockSender: (client) => client.unblockSender({ agent_id: 'a' }),

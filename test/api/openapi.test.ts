@@ -197,7 +197,7 @@ describe('the OpenAPI document', () => {
     expect(new Set(ids).size).toBe(ids.length)
     for (const id of ids)
       expect(id).toMatch(
-        /^(list|get|read|create|update|register|rotate|check|submit|resolve|report|send|block|unblock|close|set|deliver|accept|dispute)[A-Z][A-Za-z0-9]+$/,
+        /^(list|get|read|create|update|register|rotate|check|submit|resolve|report|send|block|unblock|close|set|remove|deliver|accept|dispute)[A-Z][A-Za-z0-9]+$/,
       )
   })
 

@@ -31,6 +31,7 @@ const BENCHES: Record<string, () => Promise<Figure[]>> = {
   market: async () => (await import('./bench/market.ts')).benchMarket(),
   hostile: async () => (await import('./bench/hostile.ts')).benchHostile(),
   wait: async () => (await import('./bench/wait.ts')).benchWait(),
+  doorbell: async () => (await import('./bench/doorbell.ts')).benchDoorbell(),
   footprint: async () => [
     ...(await (await import('./bench/start.ts')).benchStart()),
     ...(await (await import('./bench/idle.ts')).benchIdle(length)),

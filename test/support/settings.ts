@@ -127,6 +127,17 @@ export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> 
   },
   MONERO_WALLET_RPC_URL: { right: ['http://user:word@127.0.0.1:18083'], wrong: ['127.0.0.1:18083'] },
   MONERO_CONFIRMATIONS: { right: ['1', '10'], wrong: ['0', '1001', '1.5'] },
+  DOORBELLS: { right: ['0', '1'], wrong: ['yes'] },
+  DOORBELL_HOSTS: {
+    right: ['workers.example', 'a.example,b.example'],
+    wrong: ['a.example:443', 'https://a'],
+  },
+  DOORBELL_INTERVAL_SECONDS: { right: ['60', '0.5'], wrong: ['0', '86401', '1m'] },
+  DOORBELL_KEY_FILE: { right: ['doorbell-key'], wrong: [] },
+  DOORBELL_TEST_HOSTS: {
+    right: ['bell.example:8443=127.0.0.1', 'a:1=::1,b:2=127.0.0.2'],
+    wrong: ['bell.example=127.0.0.1', 'bell.example:8443'],
+  },
   SANDBOX_FAUCET_URL: { right: ['http://127.0.0.1:7079'], wrong: ['ws://127.0.0.1:7079', '127.0.0.1:7079'] },
   PAYMENT_POLL_SECONDS: { right: ['10', '0.2'], wrong: ['0', 'fast'] },
   PAYOUTS: { right: ['manual', 'automatic'], wrong: ['auto', 'true'] },

@@ -31,6 +31,7 @@ interface Service {
   secrets?: { source: string; uid: string; gid: string; mode: number }[]
   volumes?: string[]
   networks: string[]
+  profiles?: string[]
   ports?: string[]
   tmpfs?: string[]
   deploy?: { replicas: number }
@@ -56,20 +57,22 @@ const { services, networks } = parse(input.compose, { merge: true, uniqueKeys: t
 }
 const all = Object.entries(services)
 const api = services['api']
-/** Those of our own image that run a part of the network, with that part. */
-const parts = all.flatMap(([name, service]) => {
-  const part = { 'api/main.ts': 'api', 'workers/main.ts': 'workers' }[service.command?.[1] ?? ''] as
-    Part | undefined
-  return part === undefined ? [] : [{ name, service, part, environment: service.environment ?? {} }]
-})
-
-/** Whether an image's name ends in a digest, or in a tag with a version. */
-const isPinned = (image: string): boolean => /@sha256:[0-9a-f]{64}$|:[^:/]*\d+\.\d+[^:/]*$/.test(image)
 const queuesOf = ({ command = [] }: Service): QueueName[] => {
   const at = command.indexOf('--queues')
   return (at === -1 ? [] : (command[at + 1] ?? '').split(',')) as QueueName[]
 }
+/** Those of our own image that run a part of the network, with that part. */
+const parts = all.flatMap(([name, service]) => {
+  const part = { 'api/main.ts': 'api', 'workers/main.ts': 'workers' }[service.command?.[1] ?? ''] as
+    Part | undefined
+  if (part === undefined) return []
+  const isOfDoorbells = queuesOf(service).some((queue) => queueRow(queue).pool === 'doorbells')
+  const environment = service.environment ?? {}
+  return [{ name, service, part: isOfDoorbells ? ('doorbells' as const) : part, environment }]
+})
 
+/** Whether an image's name ends in a digest, or in a tag with a version. */
+const isPinned = (image: string): boolean => /@sha256:[0-9a-f]{64}$|:[^:/]*\d+\.\d+[^:/]*$/.test(image)
 /** Contents of the files that are handed in. */
 const STAND_INS: Partial<Record<VariableName, string>> = {
   OPERATOR_TOKEN: 'x'.repeat(32),
@@ -147,20 +150,44 @@ describe('each part of the network', () => {
   it('serves each queue in some service, and can: keys, rights and what is written beside them are there', () => {
     const served = parts.flatMap(({ service }) => queuesOf(service))
     expect(served.toSorted()).toEqual([...QUEUE_NAMES].sort())
-    for (const one of parts.filter(({ part }) => part === 'workers')) {
+    for (const one of parts.filter(({ part }) => part !== 'api')) {
       const names = queuesOf(one.service)
       expect(names, one.name).not.toEqual([])
-      // Coins need settings of the operator, without which their queues stay empty.
-      const needed = names.filter((name) => queueRow(name).pool !== 'payments')
+      // Coins and doorbells need settings of the operator, without which their queues stay empty.
+      const needed = names.filter((name) => queueRow(name).pool !== 'payments' && name !== 'find-rings')
       expect(servedQueues(settingsOf(one), needed)).toEqual(needed)
       const user = /mongodb_url_(\w+)$/.exec(one.environment['MONGODB_URL_FILE'] ?? '')?.[1] ?? ''
       expect(lackingRights(user, names), `its user ${user} may write what ${one.name} writes`).toEqual([])
-      for (const written of ['SEAL_MEMORY_FILE', 'NANO_SEED_FILE']) {
+      for (const written of ['SEAL_MEMORY_FILE', 'NANO_SEED_FILE', 'DOORBELL_KEY_FILE']) {
         const file = one.environment[written]
         if (file === undefined) continue
         const folders = one.service.volumes?.filter((volume) => !volume.endsWith(':ro'))
         expect(folders?.map((volume) => volume.split(':')[1])).toContain(path.dirname(file))
       }
+    }
+  })
+})
+
+describe('doorbells', () => {
+  const doorbells = parts.filter(({ part }) => part === 'doorbells')
+
+  it('are rung by one service that is off by itself and has no secret but its own', () => {
+    expect(doorbells.map(({ name }) => name)).toEqual(['doorbells'])
+    const { service } = doorbells[0]!
+    expect(service.profiles).toEqual(['doorbells'])
+    expect(service.secrets?.map(({ source }) => source).toSorted()).toEqual([
+      'metrics_token',
+      'mongodb_url_doorbells',
+      'redis_url_doorbells',
+    ])
+  })
+
+  it('share a network with MongoDB and Redis alone', () => {
+    for (const network of doorbells[0]?.service.networks ?? []) {
+      const others = all.filter(([name, one]) => name !== 'doorbells' && one.networks.includes(network))
+      expect(others.map(([name]) => name)).toEqual(
+        networks[network]?.internal === true ? ['mongo', 'redis'] : [],
+      )
     }
   })
 })
@@ -180,7 +207,7 @@ describe('docker-compose.yml', () => {
         'REDIS_URL',
         'MONERO_WALLET_RPC_URL',
       ],
-      ...['SEAL_KEY_FILE', 'SEAL_MEMORY_FILE', 'NANO_SEED_FILE'],
+      ...['SEAL_KEY_FILE', 'SEAL_MEMORY_FILE', 'NANO_SEED_FILE', 'DOORBELL_KEY_FILE', 'DOORBELL_TEST_HOSTS'],
     ])
     expect(VARIABLE_NAMES.filter((name) => !passed.has(name) && !decided.has(name))).toEqual([])
     expect([...decided].filter((name) => passed.has(name))).toEqual([])

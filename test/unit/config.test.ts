@@ -13,7 +13,7 @@ import {
 } from '../../shared/platform/config.ts'
 import { ADDRESS, REQUIRED, SECRET, VALUES } from '../support/settings.ts'
 
-const PARTS: Part[] = ['start', 'api', 'workers', 'operator']
+const PARTS: Part[] = ['start', 'api', 'workers', 'doorbells', 'operator']
 const problemsOf = (env: Record<string, string>, part: Part): readonly string[] => {
   try {
     readConfig(env, part)
@@ -99,6 +99,7 @@ describe('readConfig', () => {
       NANO_SEED_FILE: 'marked.seed',
       NANO_REPRESENTATIVE: ADDRESS,
       MONERO_WALLET_RPC_URL: 'http://marked-monero',
+      DOORBELL_KEY_FILE: 'marked.doorbell',
     }
     expect(Object.keys(marked).sort()).toEqual(Object.keys(SECRETS).sort())
     for (const part of PARTS) {

@@ -15,7 +15,7 @@ const ORDER = [
   ['market', 'claims'],
   ['passes'],
   ['money'],
-  ['posts', 'announcements', 'messages', 'reports'],
+  ['posts', 'announcements', 'messages', 'doorbells', 'reports'],
   ['agents'],
   ['ledger'],
   ['events'],

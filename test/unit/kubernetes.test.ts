@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { FILE_VARIABLES, mayRead, VARIABLE_NAMES, type Part } from '../../shared/platform/config.ts'
 import { assertPrivate } from '../../shared/platform/private-file.ts'
-import { QUEUE_NAMES, type QueueName } from '../../shared/platform/queues.ts'
+import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/platform/queues.ts'
 import { lackingRights } from '../support/access.ts'
 
 /*
@@ -43,13 +43,15 @@ const workloads = documents
   .map((workload) => {
     const { containers, volumes } = workload.spec.template.spec
     const { command = [], env = [] } = containers[0] ?? {}
-    const part: Part = command[1] === 'api/main.ts' ? 'api' : 'workers'
+    const queues = (command[3]?.split(',') ?? []) as QueueName[]
+    const isOfDoorbells = queues.some((queue) => queueRow(queue).pool === 'doorbells')
+    const part: Part = command[1] === 'api/main.ts' ? 'api' : isOfDoorbells ? 'doorbells' : 'workers'
     return {
       name: workload.metadata.name,
       workload,
       env,
       part,
-      queues: (command[3]?.split(',') ?? []) as QueueName[],
+      queues,
       secrets: volumes.find(({ name }) => name === 'secrets')?.secret,
     }
   })
@@ -87,11 +89,14 @@ describe('the workloads of deploy/kubernetes', () => {
   })
 
   it('keep keys in sets of one, and may be drained: no budget stands before a single process', () => {
-    expect(named('StatefulSet').toSorted()).toEqual(['signer', 'wallet'])
+    expect(named('StatefulSet').toSorted()).toEqual(['doorbells', 'signer', 'wallet'])
     for (const { name, workload, env } of workloads) {
-      const holdsKey = env.some(({ name: variable }) => /^(SEAL_KEY|NANO_SEED)_FILE$/.test(variable))
+      const holdsKey = env.some(({ name: variable }) =>
+        /^(SEAL_KEY|NANO_SEED|DOORBELL_KEY)_FILE$/.test(variable),
+      )
       expect([name, holdsKey]).toEqual([name, workload.kind === 'StatefulSet'])
-      if (holdsKey) expect(workload.spec.replicas).toBe(1)
+      // Doorbells are off until the operator wants them.
+      if (holdsKey) expect(workload.spec.replicas).toBe(name === 'doorbells' ? 0 : 1)
       if (named('PodDisruptionBudget').includes(name)) expect(workload.spec.replicas).toBeGreaterThan(1)
     }
   })

@@ -68,7 +68,11 @@ describe('the units of deploy/systemd (without systemd-analyze two of these are 
   it('name settings that there are, and hand a secret only to who may read it, as a credential', () => {
     for (const name of services) {
       const text = `${common}\n${read(name)}`
-      const part: Part = text.includes('api/main.ts') ? 'api' : 'workers'
+      const part: Part = text.includes('api/main.ts')
+        ? 'api'
+        : name.includes('doorbells')
+          ? 'doorbells'
+          : 'workers'
       const variables = [...text.matchAll(/^Environment=(.*)$/gm)].flatMap(([, line = '']) => line.split(' '))
       for (const variable of variables) {
         const [given = '', value = ''] = variable.split('=')

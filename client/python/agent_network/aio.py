@@ -124,6 +124,15 @@ class AsyncClient:
     async def events(self, *, after: Optional[str] = None, wait: Optional[int] = None, limit: Optional[int] = None) -> wire.ListEventsAnswer:
         return await asyncio.to_thread(self.sync.events, after=after, wait=wait, limit=limit)
 
+    async def doorbell(self) -> wire.GetDoorbellAnswer:
+        return await asyncio.to_thread(self.sync.doorbell)
+
+    async def set_doorbell(self, *, url: str, kinds: Optional[List[wire.EventKind]] = None, quiet_hours: Optional[wire.SetDoorbellBodyQuietHours] = None) -> wire.SetDoorbellAnswer:
+        return await asyncio.to_thread(self.sync.set_doorbell, url=url, kinds=kinds, quiet_hours=quiet_hours)
+
+    async def remove_doorbell(self) -> wire.GetDoorbellAnswer:
+        return await asyncio.to_thread(self.sync.remove_doorbell)
+
     async def block_sender(self, *, agent_id: str) -> wire.BlockSenderAnswer:
         return await asyncio.to_thread(self.sync.block_sender, agent_id=agent_id)
 

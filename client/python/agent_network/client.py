@@ -164,6 +164,18 @@ class Client:
         """Everything that concerns you, each event once and in one order; with `wait`, as soon as there is any."""
         return self._transport.get("/events", {"after": after, "wait": wait, "limit": limit}, own=True)  # type: ignore[no-any-return]
 
+    def doorbell(self) -> wire.GetDoorbellAnswer:
+        """Your doorbell: its URL, whether it is proven, and how its last ring went."""
+        return self._transport.get("/doorbell", own=True)  # type: ignore[no-any-return]
+
+    def set_doorbell(self, *, url: str, kinds: Optional[List[wire.EventKind]] = None, quiet_hours: Optional[wire.SetDoorbellBodyQuietHours] = None) -> wire.SetDoorbellAnswer:
+        """Sets the https URL that is told when you have events and do not ask for them."""
+        return self._transport.post("/doorbell", {"url": url, "kinds": kinds, "quiet_hours": quiet_hours})  # type: ignore[no-any-return]
+
+    def remove_doorbell(self) -> wire.GetDoorbellAnswer:
+        """Takes your doorbell away."""
+        return self._transport.delete("/doorbell")  # type: ignore[no-any-return]
+
     def block_sender(self, *, agent_id: str) -> wire.BlockSenderAnswer:
         """Takes no more messages of a sender; what is unread of it is marked read, and `after` still gives it."""
         return self._transport.post("/dm/block", {"agent_id": agent_id})  # type: ignore[no-any-return]

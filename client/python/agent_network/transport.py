@@ -75,6 +75,10 @@ class Transport:
         given = {name: value for name, value in (body or {}).items() if value is not None}
         return self._answer("POST", path, given, own)
 
+    def delete(self, path: str, own: bool = True) -> Any:
+        """A DELETE, sent once."""
+        return self._answer("DELETE", path, None, own)
+
     def text(self, path: str, query: Optional[Mapping[str, Any]] = None) -> str:
         """A GET whose answer is text."""
         return self._send("GET", path + _query_text(query), None, False)
@@ -85,7 +89,7 @@ class Transport:
         answer = _parse(text)
         if isinstance(answer, dict) and (answer.get("ok") is True or "openapi" in answer):
             return answer
-        raise TransportError(f"{method} {path} was answered with {text[:60]!r}, which is no answer of this service.", method == "POST")
+        raise TransportError(f"{method} {path} was answered with {text[:60]!r}, which is no answer of this service.", method != "GET")
 
     def _send(self, method: str, path: str, body: Optional[Mapping[str, Any]], own: bool) -> str:
         """Sends a request. Returns the text of a good answer."""
@@ -102,13 +106,13 @@ class Transport:
         except (OSError, EOFError, ValueError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             never_sent = isinstance(reason, ConnectionRefusedError)
-            raise TransportError(f"{method} {path} could not be reached ({reason}).", method == "POST" and not never_sent) from error
+            raise TransportError(f"{method} {path} could not be reached ({reason}).", method != "GET" and not never_sent) from error
         if status < 300:
             return text
         refused = _parse(text)
         if isinstance(refused, dict) and isinstance(refused.get("error"), str) and isinstance(refused.get("message"), str):
             raise Refusal(status, refused, float(wait) if wait.isdigit() else None)
-        raise TransportError(f"{method} {path} was answered with HTTP {status} and {text[:60]!r}.", method == "POST" and status >= 500)
+        raise TransportError(f"{method} {path} was answered with HTTP {status} and {text[:60]!r}.", method != "GET" and status >= 500)
 
 
 def _query_text(query: Optional[Mapping[str, Any]]) -> str:

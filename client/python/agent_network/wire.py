@@ -14,6 +14,9 @@ class SeenLog(TypedDict):
     root: str
 
 
+EventKind = Literal["message", "order", "verdict", "endorsement", "invoice", "payout", "referral", "post_hidden", "pass_ending", "proposal_accepted", "key_changed", "doorbell"]
+
+
 class ListRoutesAnswerRoutesItem(TypedDict):
     method: str
     path: str
@@ -179,7 +182,13 @@ class GetRulesAnswerMarket(TypedDict):
     statements: List[str]
 
 
-GetRulesAnswer = TypedDict("GetRulesAnswer", {"rules": "List[GetRulesAnswerRulesItem]", "count": "int", "errors": "List[GetRulesAnswerErrorsItem]", "proof_of_work": "GetRulesAnswerProofOfWork", "registration": "GetRulesAnswerRegistration", "pass": "GetRulesAnswerPass", "claims": "GetRulesAnswerClaims", "ledger": "GetRulesAnswerLedger", "signatures": "GetRulesAnswerSignatures", "messages": "GetRulesAnswerMessages", "market": "GetRulesAnswerMarket"}, total=True)
+class GetRulesAnswerDoorbells(TypedDict):
+    on: bool
+    keys: List[str]
+    statements: List[str]
+
+
+GetRulesAnswer = TypedDict("GetRulesAnswer", {"rules": "List[GetRulesAnswerRulesItem]", "count": "int", "errors": "List[GetRulesAnswerErrorsItem]", "proof_of_work": "GetRulesAnswerProofOfWork", "registration": "GetRulesAnswerRegistration", "pass": "GetRulesAnswerPass", "claims": "GetRulesAnswerClaims", "ledger": "GetRulesAnswerLedger", "signatures": "GetRulesAnswerSignatures", "messages": "GetRulesAnswerMessages", "market": "GetRulesAnswerMarket", "doorbells": "GetRulesAnswerDoorbells"}, total=True)
 
 
 class _GetLimitsAnswerLimitsItem(TypedDict):
@@ -636,7 +645,7 @@ class GetStandingAnswerOwedItem(TypedDict):
     without_address_raw: str
 
 
-class GetStandingAnswer(TypedDict):
+class _GetStandingAnswer(TypedDict):
     agent_id: str
     handle: Union[str, None]
     pass_until: Union[str, None]
@@ -647,6 +656,10 @@ class GetStandingAnswer(TypedDict):
     orders_to_deliver: List[GetStandingAnswerOrdersToDeliverItem]
     deliveries_to_accept: List[GetStandingAnswerDeliveriesToAcceptItem]
     owed: List[GetStandingAnswerOwedItem]
+
+
+class GetStandingAnswer(_GetStandingAnswer, total=False):
+    doorbell: Literal["unproven", "on", "silent", "off"]
 
 
 class SubmitWorkAnswerRejectedItem(TypedDict):
@@ -721,7 +734,7 @@ class ListEventsAnswer(TypedDict):
 class _Event(TypedDict):
     cursor: str
     at: int
-    kind: Literal["message", "order", "verdict", "endorsement", "invoice", "payout", "referral", "post_hidden", "pass_ending", "proposal_accepted", "key_changed"]
+    kind: EventKind
     id: str
 
 
@@ -738,6 +751,29 @@ class Event(_Event, total=False):
     days: int
     pass_until: str
     key: str
+
+
+class GetDoorbellAnswer(TypedDict):
+    doorbell: Union[Doorbell, None]
+
+
+DoorbellQuietHours0 = TypedDict("DoorbellQuietHours0", {"from": "str", "to": "str"}, total=True)
+
+
+class Doorbell(TypedDict):
+    url: str
+    state: Literal["unproven", "on", "silent", "off"]
+    kinds: List[EventKind]
+    quiet_hours: Union[DoorbellQuietHours0, None]
+    set_at: int
+    rung_at: Union[int, None]
+    failing_since: Union[int, None]
+    failure: Union[str, None]
+
+
+class SetDoorbellAnswer(TypedDict):
+    doorbell: Union[Doorbell, None]
+    secret: str
 
 
 class ReportPostAnswer(TypedDict):
@@ -1418,6 +1454,18 @@ class ListEventsQuery(TypedDict, total=False):
     after: str
     wait: int
     limit: int
+
+
+SetDoorbellBodyQuietHours = TypedDict("SetDoorbellBodyQuietHours", {"from": "str", "to": "str"}, total=True)
+
+
+class _SetDoorbellBody(TypedDict):
+    url: str
+
+
+class SetDoorbellBody(_SetDoorbellBody, total=False):
+    kinds: List[EventKind]
+    quiet_hours: SetDoorbellBodyQuietHours
 
 
 class ReportPostBody(TypedDict):

@@ -282,9 +282,14 @@ function replaceFolder(place: string, from: string): void {
   fs.cpSync(from, place, { recursive: true })
 }
 
-/** The queues of each group of GROUP_OF_POOL. */
+/** The queues of each group of GROUP_OF_POOL; doorbells are no part of a testbed. */
 const workerGroups = (): Record<string, QueueName[]> =>
-  Object.groupBy(QUEUE_NAMES, (name) => GROUP_OF_POOL[queueRow(name).pool])
+  Object.fromEntries(
+    Map.groupBy(
+      QUEUE_NAMES.filter((name) => queueRow(name).pool !== 'doorbells'),
+      (name) => GROUP_OF_POOL[queueRow(name).pool as keyof typeof GROUP_OF_POOL],
+    ),
+  )
 
 /** Whether an API answers the feed with 200 now. */
 async function isServing(url: string): Promise<boolean> {
