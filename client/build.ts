@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { rolldown, type InputOptions } from 'rolldown'
+import { rolldown, type CodeSplittingGroup, type InputOptions } from 'rolldown'
 
 const HERE = import.meta.dirname
 const DIST = path.join(HERE, 'dist')
@@ -11,8 +11,16 @@ const at = (file: string): string => path.join(HERE, file)
 
 const { version: VERSION } = JSON.parse(readFileSync(at('package.json'), 'utf8')) as { version: string }
 
-/** Bundles entry files, by their names in the package, with what they import into DIST. */
-async function bundle(input: Record<string, string>, options: InputOptions = {}): Promise<void> {
+/**
+ * Bundles entry files, by their names in the package, with what they import into DIST.
+ *
+ * @param groups what several of them import, by the files that it is in: fewer and larger files pack better
+ */
+async function bundle(
+  input: Record<string, string>,
+  options: InputOptions = {},
+  groups: CodeSplittingGroup[] = [],
+): Promise<void> {
   const build = await rolldown({ ...options, input, tsconfig: false })
   await build.write({
     dir: DIST,
@@ -20,6 +28,8 @@ async function bundle(input: Record<string, string>, options: InputOptions = {})
     minify: true,
     entryFileNames: '[name].js',
     chunkFileNames: '[name]-[hash].js',
+    comments: false,
+    codeSplitting: { groups },
   })
   await build.close()
 }
@@ -58,8 +68,29 @@ await bundle(
     'miner-thread': at('miner/miner-thread.ts'),
   },
   ON_ANY_PLATFORM,
+  [
+    // A mining thread loads no more than this.
+    { name: 'pow', test: /crypto\/pow\.ts/, priority: 2 },
+    // What browsers have too.
+    { name: 'base', test: /client\/(sealed-box|register|author-signatures|client)\.ts/, priority: 1 },
+    {
+      name: 'node',
+      test: /client\/(verify\/|messages|own-ledger|verify-receipt|token-file|command\/format)/,
+    },
+  ],
 )
-await bundle({ platform: at('platform.ts'), threads: at('miner/threads.ts') }, { external: [/^node:/] })
+await bundle(
+  { platform: at('platform.ts'), threads: at('miner/threads.ts') },
+  {
+    external: [/^node:/],
+    // Of the search in WebAssembly, which other files have, this one needs nothing.
+    treeshake: {
+      manualPureFunctions: ['createVariedSchedule', 'Uint32Array', 'simd'],
+      propertyReadSideEffects: false,
+      unknownGlobalSideEffects: false,
+    },
+  },
+)
 await bundle(
   { 'platform-browser': at('browser/platform.ts'), 'threads-browser': at('browser/threads.ts') },
   { external: [/^@noble\//] },
