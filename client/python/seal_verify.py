@@ -1125,12 +1125,197 @@ def owed_change(entry):
     return (data["coin"], sign * int(amount)) if data.get("coin") in _COINS else UNREADABLE
 
 
-def stated_sums(owed):
-    """The sums of a closing entry's `owed`; None if they have not the right form."""
-    texts = [owed.get(coin) for coin in _COINS] if isinstance(owed, dict) else [None]
-    if not all(isinstance(text, str) and _SUM.match(text) for text in texts):
+def is_sum(text):
+    return isinstance(text, str) and _SUM.match(text) is not None
+
+
+def stated_sums(owed, names=_COINS):
+    """The sums of a closing entry's `owed`, or of other names; None if they have not the right form."""
+    texts = [owed.get(name) for name in names] if isinstance(owed, dict) else [None]
+    return dict(zip(names, map(int, texts))) if all(map(is_sum, texts)) else None
+
+
+# Whose money a venue holds; `orders` and `owed` together are the sum owed that closing entries state.
+PARTS = ("orders", "owed", "invoices", "remainders", "unassigned")
+_MOVED = PARTS[2:]  # no other entries give these
+
+
+def stated_liabilities(stated):
+    """{coin: {part: sum}} of a closing entry; None if they have not the right form."""
+    parts = {coin: stated_sums(stated.get(coin), PARTS) for coin in _COINS} if isinstance(stated, dict) else {"": None}
+    return parts if all(parts.values()) else None
+
+
+def as_texts(liabilities):
+    return {coin: {part: str(total) for part, total in parts.items()} for coin, parts in liabilities.items()}
+
+
+def part_changes(entry):
+    """What an entry adds to the liabilities: (coin, {part: change}); None if nothing; UNREADABLE for what cannot be read."""
+    kind, data = entry["kind"], entry["data"]
+    step, amount, coin = data.get("step"), data.get("amount_raw"), data.get("coin")
+    raw = int(amount) if isinstance(amount, str) and _AMOUNT.match(amount) else None
+    if kind == "money_move":
+        if raw is None:
+            return UNREADABLE
+        changes = {part: raw * ((data.get("to") == part) - (data.get("from") == part)) for part in _MOVED}
+    else:
+        whole, named = owed_change(entry), 0
+        if kind == "payout" and "order_id" in data:
+            if "undoes" in data or (step == "owed" and "again" not in data):
+                named = 1
+            elif step in ("confirmed", "manual", "withdrawn"):
+                named = -1
+        if whole is UNREADABLE or (named and raw is None):
+            return UNREADABLE
+        owed = named * (raw or 0)
+        changes = {"owed": owed, "orders": (whole[1] if whole else 0) - owed}
+    if not any(changes.values()):
         return None
-    return dict(zip(_COINS, map(int, texts)))
+    return (coin, changes) if coin in _COINS else UNREADABLE
+
+
+FEE_PERCENT = 20
+OPEN_ORDER = ("awaiting_payment", "paid", "delivered", "disputed")
+
+
+class Order:
+    """What is known of an order's money, in the smallest unit, until it is at its end."""
+
+    def __init__(self, held=0, fee=None, taken=0, percent=100, is_open=False):
+        self.held = held  # paid for it, less fees, payouts that arrived and what was written off
+        self.fee = fee  # the whole of it; None if the order's terms are not known
+        self.taken = taken
+        self.percent = percent  # of the fee, by a dispute's outcome
+        self.is_open = is_open
+
+    def stored(self):
+        return [str(self.held), None if self.fee is None else str(self.fee), str(self.taken), str(self.percent), self.is_open]
+
+
+class LedgerMoney:
+    """The sums that the entries so far give, and the orders of the market that are not at their end."""
+
+    def __init__(self, owed=None, stored=None):
+        self.owed = owed or dict.fromkeys(_COINS, 0)  # None after a seal whose entries are not there, as are the next two
+        self.liabilities = stated_liabilities(stored["liabilities"]) if stored else {coin: dict.fromkeys(PARTS, 0) for coin in _COINS}
+        self.orders = {}  # by order and coin
+        self.stated = bool(stored) and stored["stated"]  # whether closing entries state the liabilities by now
+        self.below = {}  # orders that hold less than nothing: whether they did at the end of a seal before
+        for key, (*numbers, is_open) in (stored or {"orders": {}})["orders"].items():
+            self.orders[key] = Order(*[None if number is None else int(number) for number in numbers], is_open)
+            if self.orders[key].held < 0:
+                self.below[key] = True
+
+    def lose(self):
+        """Forgets what follows from all entries, once some of them are not there."""
+        self.owed = self.liabilities = self.orders = None
+        self.below = {}
+
+    def state(self):
+        """What is remembered of it; None if some entries were not there."""
+        if self.owed is None or self.liabilities is None or self.orders is None:
+            return None
+        orders = {key: order.stored() for key, order in self.orders.items()}
+        money = {"stated": self.stated, "liabilities": as_texts(self.liabilities), "orders": orders}
+        return {"owed": {coin: str(total) for coin, total in self.owed.items()}, "money": money}
+
+    def add(self, entry, findings):
+        """Adds an entry to the sums and to its order. Returns whether what it says can be read."""
+        whole, parts = owed_change(entry), part_changes(entry)
+        known = isinstance(whole, tuple)
+        if known and self.owed:
+            self.owed = {**self.owed, whole[0]: self.owed[whole[0]] + whole[1]}
+        if isinstance(parts, tuple) and self.liabilities:
+            for part, change in parts[1].items():
+                self.liabilities[parts[0]][part] += change
+        findings.run(f"entry {entry['id']}", self._add_to_order, entry, whole[1] if known else 0)
+        return parts is not UNREADABLE
+
+    def _add_to_order(self, entry, change):
+        """Raises NotHeld for a fee that is not as the terms of all orders say."""
+        kind, data = entry["kind"], entry["data"]
+        name, coin, outcome, price = (data.get(member) for member in ("order_id", "coin", "outcome", "amount_raw"))
+        if self.orders is None or not isinstance(name, str):
+            return
+        if isinstance(data.get("status"), str):
+            for key in (f"{name} {one}" for one in _COINS):
+                if key in self.orders:
+                    self.orders[key].is_open = data["status"] in OPEN_ORDER
+                    self._settle(key)
+        if coin not in _COINS:
+            return
+        key = f"{name} {coin}"
+        order = self.orders.setdefault(key, Order())
+        order.held += change
+        placed = kind == "order" and data.get("step") == "ordered" and isinstance(price, str) and _AMOUNT.match(price)
+        due = int(price) * FEE_PERCENT // 100 if placed else 0
+        if placed and order.fee is None:
+            order.fee, order.is_open = due, True
+        if kind == "dispute_outcome":
+            share = data.get("split_percent")
+            share = share if is_whole(share) and share <= 100 else 100
+            known = {"release": 100, "refund": 0, "split": share}
+            order.percent = known.get(outcome, order.percent) if isinstance(outcome, str) else order.percent
+        if kind == "fee":
+            order.taken -= change
+        self._settle(key)
+        if not self.stated:
+            return  # older ledgers were never held to this
+        if placed and data.get("fee_raw") != str(due):
+            raise NotHeld("wrong_fee", f"the order states the fee {shown(data.get('fee_raw'))}, and {due} are due")
+        most = (order.fee or 0) * order.percent // 100
+        if kind == "fee" and order.fee is not None and not 0 <= order.taken <= most:
+            raise NotHeld("wrong_fee", f"the fees of {shown(name)} come to {order.taken}, and {most} are due at most")
+
+    def _settle(self, key):
+        """Drops an order that is at its end; lists one that holds less than nothing."""
+        order = self.orders[key]
+        if order.held < 0:
+            self.below.setdefault(key, False)
+        else:
+            self.below.pop(key, None)
+            if order.held == 0 and not order.is_open:
+                del self.orders[key]
+
+    def check_closing(self, data, findings, where):
+        """Checks the sums of a closing entry. What it states counts from then on, so that one false sum is one finding."""
+        stated, own = stated_sums(data.get("owed")), self.owed
+        self.owed = stated
+        if stated is None or (own and stated != own):
+            sums = f"xno {own['xno']} and xmr {own['xmr']}" if own else "two sums"
+            findings.add("wrong_owed", where, f"its closing entry states {shown(data.get('owed'))}, the entries give {sums}")
+        self.stated = self.stated or "liabilities" in data
+        if self.stated:
+            stated, own = stated_liabilities(data.get("liabilities")), self.liabilities
+            self.liabilities = stated
+            if stated is None or (own and stated != own):
+                due = json.dumps(as_texts(own)) if own else "ten sums"
+                message = f"its closing entry states the liabilities {shown(data.get('liabilities'))}, the entries give {due}"
+                findings.add("wrong_liabilities", where, message)
+        # Entries of one moment may be numbered in any order, and a seal may end between them.
+        for key, was_below in list(self.below.items()):
+            self.below[key] = True
+            if was_below and self.stated:
+                findings.add("order_overdrawn", where, f"order {shown(key)} has paid out more than was paid for it")
+                del self.below[key]
+
+
+def is_money_state(value):
+    """Whether a value has the form of what LedgerMoney remembers."""
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("stated"), bool)
+        and isinstance(value.get("orders"), dict)
+        and stated_liabilities(value.get("liabilities")) is not None
+        and all(
+            isinstance(order, list)
+            and len(order) == 5
+            and all(map(is_sum, (order[0], "0" if order[1] is None else order[1], order[2], order[3])))
+            and isinstance(order[4], bool)
+            for order in value["orders"].values()
+        )
+    )
 
 
 # --- the chain -------------------------------------------------------------------------------------------------------
@@ -1168,6 +1353,7 @@ def audit_chain(source, question):
         not question.full
         and memory
         and memory.get("unsigned") == 0  # an older version did not count them
+        and "money" in memory  # nor did it know the liabilities
         and memory["chained"]  # so that the head stands for all seals before it
         and all(key in question.pinned for key in memory["pubkeys"] if question.pinned)
     )
@@ -1193,7 +1379,7 @@ class ChainAudit:
         self.head = None  # the last signed seal
         self.checked = None  # the last signed seal whose entries were all checked, and what follows from them
         self._before = None
-        self._owed = dict.fromkeys(_COINS, 0)  # None after a seal whose entries are not there
+        self._money = LedgerMoney()
         self._chained = False  # whether closing entries name the seal before by now
         self._logged = False  # whether they state the log and the keys by now
         self.log = Tree(log_node_of)  # over all entries so far; None after a seal whose entries are not there
@@ -1219,7 +1405,7 @@ class ChainAudit:
         check_signature(seal, self.keyring, self.findings, where)
         self.resumed_at = self.last_seq = self.signed = seal["seq"]
         self.head = self._before = seal
-        self._owed, self._chained = stated_sums(memory["owed"]), memory["chained"]
+        self._money, self._chained = LedgerMoney(stated_sums(memory["owed"]), memory["money"]), memory["chained"]
         self.unreadable, self.adoptions = memory["unreadable"], list(memory["adoptions"])
         self._logged, self._keys_stated, self._key_form = memory["logged"], memory["keys"], memory.get("key_form", 1)
         self.key_tree = self._older_key_tree = None
@@ -1286,10 +1472,11 @@ class ChainAudit:
 
     def _set_checked(self, seal):
         """Keeps what follows from all entries up to a signed seal, unless some of them are not there."""
-        if self._owed is None or self.log is None:
+        sums = self._money.state()
+        if sums is None or self.log is None:
             return
         state = {
-            "owed": {coin: str(total) for coin, total in self._owed.items()},
+            **sums,
             "chained": self._chained,
             "unreadable": self.unreadable,
             "adoptions": list(self.adoptions),
@@ -1371,7 +1558,8 @@ class ChainAudit:
 
     def _lose_count(self):
         """Forgets what follows from all entries, once some of them are not there."""
-        self._owed = self.log = self.key_tree = self._older_key_tree = self._keys_stated = None
+        self._money.lose()
+        self.log = self.key_tree = self._older_key_tree = self._keys_stated = None
 
     def _key_states(self):
         """Root and count of the agents' keys, by the form of the tree; None if unknown."""
@@ -1381,11 +1569,8 @@ class ChainAudit:
 
     def _take_entry(self, entry):
         """Adds to the sums, the adoptions and the keys what an entry says."""
-        added = owed_change(entry)
-        if added is UNREADABLE:
+        if not self._money.add(entry, self.findings):
             self.unreadable += 1
-        elif added and self._owed:
-            self._owed = {**self._owed, added[0]: self._owed[added[0]] + added[1]}
         self._take_adoption(entry)
         if entry["kind"] not in KEY_MEMBERS:
             return
@@ -1420,11 +1605,7 @@ class ChainAudit:
             self._lose_count()
             add("wrong_closing", where, f"does not end with its own closing entry of the time {seal['at']}")
             return
-        stated, own = stated_sums(data.get("owed")), self._owed
-        self._owed = stated  # so that one false sum is one finding
-        if stated is None or (own and stated != own):
-            sums = f"xno {own['xno']} and xmr {own['xmr']}" if own else "two sums"
-            add("wrong_owed", where, f"its closing entry states {shown(data.get('owed'))}, the entries give {sums}")
+        self._money.check_closing(data, self.findings, where)
         # A closing entry names the payload of the seal before, so that a head commits to all history. Older ones do not.
         self._chained = self._chained or "prev_seal" in data
         if self._chained:
@@ -2249,6 +2430,7 @@ def _is_memory(memory):
         and isinstance(head, dict)
         and head.get("signed") is True
         and stated_sums(memory.get("owed")) is not None
+        and ("money" not in memory or is_money_state(memory["money"]))
         and isinstance(memory.get("chained"), bool)
         and isinstance(memory.get("logged"), bool)
         and is_whole(memory.get("unreadable"))
