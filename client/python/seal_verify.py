@@ -1150,8 +1150,10 @@ def as_texts(liabilities):
     return {coin: {part: str(total) for part, total in parts.items()} for coin, parts in liabilities.items()}
 
 
-def part_changes(entry):
-    """What an entry adds to the liabilities: (coin, {part: change}); None if nothing; UNREADABLE for what cannot be read."""
+def part_changes(entry, met):
+    """What an entry adds to the liabilities: (coin, {part: change}); None if nothing; UNREADABLE for what cannot be read.
+
+    `met`: the payouts that were owed before, to which this one is added; None: of a ledger that says so in the entry instead."""
     kind, data = entry["kind"], entry["data"]
     step, amount, coin = data.get("step"), data.get("amount_raw"), data.get("coin")
     raw = int(amount) if isinstance(amount, str) and _AMOUNT.match(amount) else None
@@ -1161,8 +1163,10 @@ def part_changes(entry):
         changes = {part: raw * ((data.get("to") == part) - (data.get("from") == part)) for part in _MOVED}
     else:
         whole, named = owed_change(entry), 0
-        if kind == "payout" and "order_id" in data:
-            if "undoes" in data or (step == "owed" and "again" not in data):
+        owing = kind == "payout" and step == "owed" and "again" not in data
+        payout = data.get("payout_id") if owing and isinstance(data.get("payout_id"), str) else None
+        if kind == "payout":
+            if "undoes" in data or (owing and not (met and payout in met)):
                 named = 1
             elif step in ("confirmed", "manual", "withdrawn"):
                 named = -1
@@ -1170,6 +1174,8 @@ def part_changes(entry):
             return UNREADABLE
         owed = named * (raw or 0)
         changes = {"owed": owed, "orders": (whole[1] if whole else 0) - owed}
+        if met is not None and payout is not None and (coin in _COINS or not any(changes.values())):
+            met[payout] = True
     if not any(changes.values()):
         return None
     return (coin, changes) if coin in _COINS else UNREADABLE
@@ -1201,6 +1207,7 @@ class LedgerMoney:
         self.liabilities = stated_liabilities(stored["liabilities"]) if stored else {coin: dict.fromkeys(PARTS, 0) for coin in _COINS}
         self.orders = {}  # by order and coin
         self.stated = bool(stored) and stored["stated"]  # whether closing entries state the liabilities by now
+        self.met = None if self.stated else dict.fromkeys((stored or {}).get("met", []), True)
         self.below = {}  # orders that hold less than nothing: whether they did at the end of a seal before
         for key, (*numbers, is_open) in (stored or {"orders": {}})["orders"].items():
             self.orders[key] = Order(*[None if number is None else int(number) for number in numbers], is_open)
@@ -1217,12 +1224,13 @@ class LedgerMoney:
         if self.owed is None or self.liabilities is None or self.orders is None:
             return None
         orders = {key: order.stored() for key, order in self.orders.items()}
-        money = {"stated": self.stated, "liabilities": as_texts(self.liabilities), "orders": orders}
+        met = {} if self.met is None else {"met": list(self.met)}
+        money = {"stated": self.stated, "liabilities": as_texts(self.liabilities), **met, "orders": orders}
         return {"owed": {coin: str(total) for coin, total in self.owed.items()}, "money": money}
 
     def add(self, entry, findings):
         """Adds an entry to the sums and to its order. Returns whether what it says can be read."""
-        whole, parts = owed_change(entry), part_changes(entry)
+        whole, parts = owed_change(entry), part_changes(entry, self.met)
         known = isinstance(whole, tuple)
         if known and self.owed:
             self.owed = {**self.owed, whole[0]: self.owed[whole[0]] + whole[1]}
@@ -1288,7 +1296,7 @@ class LedgerMoney:
         self.stated = self.stated or "liabilities" in data
         if self.stated:
             stated, own = stated_liabilities(data.get("liabilities")), self.liabilities
-            self.liabilities = stated
+            self.liabilities, self.met = stated, None
             if stated is None or (own and stated != own):
                 due = json.dumps(as_texts(own)) if own else "ten sums"
                 message = f"its closing entry states the liabilities {shown(data.get('liabilities'))}, the entries give {due}"
@@ -1307,6 +1315,8 @@ def is_money_state(value):
         isinstance(value, dict)
         and isinstance(value.get("stated"), bool)
         and isinstance(value.get("orders"), dict)
+        and isinstance(value.get("met", []), list)
+        and all(isinstance(payout, str) for payout in value.get("met", []))
         and stated_liabilities(value.get("liabilities")) is not None
         and all(
             isinstance(order, list)

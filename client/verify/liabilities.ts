@@ -15,42 +15,48 @@ export const NO_LIABILITIES: Liabilities = { xno: NO_PARTS, xmr: NO_PARTS }
  * The liabilities after an entry. A move of money changes the parts that it names, of those that no other entries give;
  * a payout moves its amount between `orders` and `owed`; whatever else changes the sum owed changes `orders`.
  *
+ * @param met payouts that were owed before; a ledger that states liabilities says so in the entry instead. This one is
+ *   added.
  * @returns undefined if its coin or amount can't be read: then it changes nothing
  */
-export function addToLiabilities(before: Liabilities, entry: LedgerEntry): Liabilities | undefined {
-  const changes = changesOf(entry)
-  const { coin } = entry.data
-  if (changes === undefined || !Object.values(changes).some((change) => change !== 0n))
-    return changes && before
-  if (!isCoin(coin)) return undefined
+export function addToLiabilities(
+  before: Liabilities,
+  entry: LedgerEntry,
+  met: Set<unknown> | undefined,
+): Liabilities | undefined {
+  const { kind, data } = entry
+  const { coin, step, payout_id: payoutId } = data
+  const isOwed = kind === 'payout' && step === 'owed' && !Object.hasOwn(data, 'again')
+  const changes = changesOf(entry, isOwed && met?.has(payoutId) !== true)
+  const isChange = changes !== undefined && Object.values(changes).some((change) => change !== 0n)
+  if (changes === undefined || (isChange && !isCoin(coin))) return undefined
+  if (isOwed && typeof payoutId === 'string') met?.add(payoutId)
+  if (!isChange || !isCoin(coin)) return before
   const parts = PARTS.map((part) => [part, before[coin][part] + (changes[part] ?? 0n)])
   return { ...before, [coin]: Object.fromEntries(parts) }
 }
 
 /** What an entry adds to each part; undefined if that can't be read. */
-function changesOf(entry: LedgerEntry): Partial<Parts> | undefined {
+function changesOf(entry: LedgerEntry, isFirstOwed: boolean): Partial<Parts> | undefined {
   const { kind, data } = entry
-  const sign = kind === 'payout' ? namedSign(data) : 0n
   const raw = isAmount(data['amount_raw']) ? BigInt(data['amount_raw']) : undefined
   if (kind === 'money_move') {
     const { from, to } = data
     const sumOf = (part: string) => (raw ?? 0n) * (BigInt(to === part) - BigInt(from === part))
     const [invoices, remainders, unassigned] = ['invoices', 'remainders', 'unassigned'].map(sumOf)
-    return raw === undefined ? undefined : ({ invoices: invoices, remainders, unassigned } as Parts)
+    return raw === undefined ? undefined : ({ invoices, remainders, unassigned } as Parts)
   }
   const sum = owedChange(entry)
+  const sign = kind === 'payout' ? namedSign(data, isFirstOwed) : 0n
   if (sum.kind === 'unreadable' || (sign !== 0n && raw === undefined)) return undefined
   const owed = sign * (raw ?? 0n)
   return { owed, orders: (sum.kind === 'change' ? sum.change : 0n) - owed }
 }
 
 /** By how many times its amount a payout's entry changes what is owed to somebody by name. */
-function namedSign(data: Fields): bigint {
-  const step = data['step']
-  if (!Object.hasOwn(data, 'order_id')) return 0n
-  if (Object.hasOwn(data, 'undoes')) return 1n
-  if (step === 'owed') return Object.hasOwn(data, 'again') ? 0n : 1n
-  return ['confirmed', 'manual', 'withdrawn'].includes(step as string) ? -1n : 0n
+function namedSign(data: Fields, isFirstOwed: boolean): bigint {
+  if (isFirstOwed || Object.hasOwn(data, 'undoes')) return 1n
+  return ['confirmed', 'manual', 'withdrawn'].includes(data['step'] as string) ? -1n : 0n
 }
 
 /** The liabilities that a closing entry states; undefined if it states none in the right form. */

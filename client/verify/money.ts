@@ -34,6 +34,8 @@ export interface MoneyState {
   /** Closing entries state the liabilities by now. */
   readonly stated: boolean
   readonly liabilities: ReturnType<typeof showLiabilities>
+  /** Payouts that were owed once; while closing entries state no liabilities. */
+  readonly met?: readonly string[]
   /** By order and coin. */
   readonly orders: { readonly [order: string]: StoredOrder }
 }
@@ -45,6 +47,8 @@ export function isMoneyState(value: unknown): boolean {
     order.length === 5 &&
     [order[0], order[1] ?? '0', order[2], order[3]].every(isSum) &&
     typeof order[4] === 'boolean'
+  const { met = [] } = value
+  if (!Array.isArray(met) || !met.every((id) => typeof id === 'string')) return false
   return readLiabilities(value['liabilities']) !== undefined && Object.values(value['orders']).every(isOrder)
 }
 
@@ -53,17 +57,19 @@ export class LedgerMoney {
   #owed = readOwed(showOwed(NOTHING_OWED))
   #liabilities = readLiabilities(showLiabilities(NO_LIABILITIES))
   #isStated = false
+  #met: Set<unknown> | undefined = new Set()
   /** By order and coin; undefined once some entries aren't there. */
   #orders: Map<string, OrderMoney> | undefined = new Map()
   /** Orders that hold less than nothing: whether they did at the end of a seal before. */
   readonly #below = new Map<string, boolean>()
 
   /** Goes on from what is remembered. */
-  static from(owed: unknown, { stated, liabilities, orders }: MoneyState): LedgerMoney {
+  static from(owed: unknown, { stated, liabilities, met, orders }: MoneyState): LedgerMoney {
     const money = new LedgerMoney()
     money.#owed = readOwed(owed)
     money.#liabilities = readLiabilities(liabilities)
     money.#isStated = stated
+    money.#met = stated ? undefined : new Set(met)
     for (const [key, [held, fee, taken, percent, isOpen]] of Object.entries(orders))
       money.#setOrder(key, {
         ...{ held: BigInt(held), taken: BigInt(taken), percent: BigInt(percent), isOpen },
@@ -86,7 +92,8 @@ export class LedgerMoney {
     for (const [key, { held, fee, taken, percent, isOpen }] of this.#orders)
       orders[key] = [`${held}`, fee === undefined ? null : `${fee}`, `${taken}`, `${percent}`, isOpen]
     const liabilities = showLiabilities(this.#liabilities)
-    return { owed: showOwed(this.#owed), money: { stated: this.#isStated, liabilities, orders } }
+    const met = this.#met === undefined ? {} : { met: [...this.#met] as string[] }
+    return { owed: showOwed(this.#owed), money: { stated: this.#isStated, liabilities, ...met, orders } }
   }
 
   /** Adds an entry to the sums, and to its order. @returns whether what it says can be read */
@@ -95,7 +102,7 @@ export class LedgerMoney {
     const change = sum.kind === 'change' ? sum.change : 0n
     if (sum.kind === 'change' && this.#owed !== undefined)
       this.#owed = { ...this.#owed, [sum.coin]: this.#owed[sum.coin] + change }
-    const after = addToLiabilities(this.#liabilities ?? NO_LIABILITIES, entry)
+    const after = addToLiabilities(this.#liabilities ?? NO_LIABILITIES, entry, this.#met)
     if (this.#liabilities !== undefined) this.#liabilities = after ?? this.#liabilities
     findings.run(`entry ${entry.id}`, () => this.#addToOrder(entry, change))
     return after !== undefined
@@ -156,6 +163,7 @@ export class LedgerMoney {
       if (given === undefined || (due !== undefined && given !== due))
         differ('wrong_liabilities', 'the liabilities ', data['liabilities'], due ?? 'ten sums')
       this.#liabilities = stated
+      this.#met = undefined
     }
     // Entries of one moment may be numbered in any order, and a seal may end between them.
     for (const [key, wasBelow] of this.#below) {
