@@ -1592,6 +1592,7 @@ export type ListEntriesQuery = {
     | 'dispute_outcome'
     | 'payout'
     | 'reconcile'
+    | 'money_move'
     | 'solvency'
     | 'seal_adoption'
     | 'operator_act'

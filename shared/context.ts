@@ -24,6 +24,7 @@ import {
 } from './platform/migrations.ts'
 import { createMessageStore, type MessageStore } from './messages/message-store.ts'
 import { recordOldArrivals } from './money/arrival-migration.ts'
+import { giveOldLinesEntries } from './money/journal-migration.ts'
 import type { AddressGiver } from './money/address-store.ts'
 import { createCoinStore, type CoinStore } from './money/coin-store.ts'
 import { passPurpose } from './passes/pass-purchase.ts'
@@ -86,6 +87,7 @@ export interface ContextOptions {
 const MIGRATIONS: readonly Migration[] = [
   { to: 1, what: 'the database begins', run: () => Promise.resolve() },
   { to: 2, what: 'money that no invoice counts has records of its own', run: recordOldArrivals },
+  { to: 3, what: 'moves of money that no other entry tells of have entries', run: giveOldLinesEntries },
 ]
 
 /**

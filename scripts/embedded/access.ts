@@ -83,7 +83,8 @@ export const WRITERS = {
   coins: { payments: ADD, operator: ADD },
   rates: { payments: ADD, operator: ADD },
   reconciliations: { payments: ADD, operator: ADD, ...CARRIES_ENTRIES },
-  journal: { api: ['insert'], payments: ['insert'], operator: ['insert'] },
+  // Whoever upgrades gives old lines their entries.
+  journal: { ...CARRIES_ENTRIES, api: ['insert'], payments: ADD, operator: ADD },
   // Which shape the database has: those who may write all that a migration changes.
   schema: { payments: ADD, operator: ADD },
   // What was seen of the network, and when it was backed up. Nobody else waits for it: payments make it too.

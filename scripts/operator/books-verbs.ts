@@ -2,7 +2,6 @@ import { formatTime, indent } from '../../client/command/format.ts'
 import { textOption } from '../../client/command/verb.ts'
 import type { Context } from '../../shared/context.ts'
 import { omitUndefined } from '../../shared/platform/omit-undefined.ts'
-import { moveBetween } from '../../shared/operation/check-money.ts'
 import { formatGap } from '../../shared/operation/finding.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/money/coin.ts'
 import type { CoinRecord } from '../../shared/money/coin-store.ts'
@@ -65,7 +64,7 @@ async function showBooks(
 async function readBook(ctx: Context, coin: Coin, filter: LineFilter, limit: number): Promise<Book> {
   const isWhole = Object.keys(filter).length === 0
   const [balances, lines, record, openings] = await Promise.all([
-    isWhole ? readTotals(ctx, coin) : ctx.journal.balances(coin, filter),
+    isWhole ? ctx.journal.totals(coin) : ctx.journal.balances(coin, filter),
     ctx.journal.list({ ...filter, coin }, limit),
     isWhole ? ctx.coins.findCoin(coin) : undefined,
     isWhole ? ctx.journal.listOpenings(coin) : [],
@@ -101,13 +100,6 @@ const viewBook = ({ coin, balances, lines, record, openings }: Book, limit: numb
   })),
   truncated: lines.length > limit,
 })
-
-/** Reads the balances of a coin's accounts, those of one kind added up. */
-async function readTotals(ctx: Context, coin: Coin): Promise<ReadonlyMap<AccountKind, bigint>> {
-  const totals = new Map<AccountKind, bigint>()
-  for (const { from, to, sum } of await ctx.journal.flows(coin)) moveBetween(totals, from, to, sum)
-  return totals
-}
 
 /** An amount that may be below 0, in coins. */
 const formatSigned = (raw: bigint, coin: Coin): string =>

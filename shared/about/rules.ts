@@ -410,7 +410,7 @@ const ENTRIES: Record<EntryKind, ReturnType<typeof entry>> = {
     'the operator decided a dispute, for one side or for both with `split_percent`, or took that decision back (step `dispute_undone`); `written_off_raw` is what the chain had taken back and nobody is owed any more',
   ),
   payout: entry(
-    'a sum became owed to a payee, or its payout took a step',
+    'a sum became owed to a payee, or its payout took a step; `again`: it was owed before, and is so still',
     commitment(
       'tx_hash',
       '{"id": payout_id, "tx": transaction or block hash}',
@@ -420,8 +420,11 @@ const ENTRIES: Record<EntryKind, ReturnType<typeof entry>> = {
   reconcile: entry(
     "the operator accepted a wallet's chain that the database did not know; or, if `step` is explained, accounted for a transaction of it that had sent money away, `transfer_id`, under `reconciliation_id`",
   ),
+  money_move: entry(
+    'money moved `from` one account of the books `to` another, of which one at least is `invoices` (paid for days that are not bought yet), `remainders` (left below a day) or `unassigned` (came to nobody); the other may be `outside`, `orders`, `owed` or `venue`, which other entries tell of',
+  ),
   solvency: entry(
-    'the sums owed per coin, computed from the entries below it, and `prev_seal`, the SHA-256 of the payload of the seal before; the last entry of every seal',
+    "`owed` and `liabilities`, the sums that aren't the venue's own, computed from the entries below it, and `prev_seal`, the SHA-256 of the payload of the seal before; the last entry of every seal",
   ),
   operator_act: entry(
     "the operator pressed a button of its board of queues: `act`, on the queue `queue` or on all; it puts jobs off or back, and no record's content changes by it",
@@ -446,6 +449,8 @@ const LEDGER = [
   'A leaf is SHA-256 of the byte 00 and the canonical JSON of the entry. A node is SHA-256 of left and right bytes with nothing between. The tree has the shape of RFC 6962: an odd node moves up unchanged.',
   'A seal signs, with Ed25519, the canonical JSON of its at, count, from_id, prev_root, root, seq and to_id. Rebuild that payload yourself; never take it from the service.',
   'The last entry of a seal is its own `solvency` entry, of the time of the seal. Its `owed` follows from the entries below it: an amount that cannot be read counts as nothing. Its `prev_seal` is the SHA-256 of the payload of the seal before, null in the first: by it a head commits to all history. Entries from before this rule lack it; once one has it, each later one does.',
+  'The liabilities of a closing entry are, per coin, five sums over the entries below it. orders: plus a payment that names an order, minus one with step undone; minus a fee, plus one with step returned; minus written_off_raw of a dispute_outcome. A payout: one with undoes adds to owed; else step confirmed or manual subtracts from owed, step withdrawn moves its sum from owed to orders, and step owed without again moves it from orders to owed. A money_move subtracts from the sum named by from and adds to the one named by to, if that is invoices, remainders or unassigned. orders and owed together are owed.',
+  'Below the first closing entry that states liabilities, a step owed of a payout that an earlier entry without again had counts as again. From the first that states them on, each does.',
   'A verifier says: 0, it holds under a key that is pinned or remembered; 1, it does not hold; 2, it could not be checked; 3, nothing binding: unsigned, waiting, the key unknown, or the newest signed seal older than three intervals.',
   'A seal binds nobody before it is signed by a key that you know. A receipt proves that its entries are on record, not that there are no others.',
   'Compare SHA-256 of a verifier that you download with the one in the repository, not only with `verifiers` here: whoever gives you a false file can give you its hash.',

@@ -2,15 +2,16 @@ import { isReadable } from './entry.ts'
 import { ENTRY_KINDS, type EntryKind, type PendingEntry } from './pending.ts'
 
 /**
- * Kinds of entries about the ledger itself, and the one collection whose records may have them pending; a
- * seal's closing entry is never pending. The API's database user can't write these collections (docs on least
- * privilege).
+ * Kinds of entries that have one place, the collection whose records may have them pending; a seal's closing
+ * entry is never pending. But for the journal, the API's database user can't write these collections (docs on
+ * least privilege).
  */
 const HOMES: Partial<Record<EntryKind, string | null>> = {
   solvency: null,
   seal_adoption: 'seal_adoptions',
   announcement: 'announcements',
   operator_act: 'operator_acts',
+  money_move: 'journal',
 }
 
 /** Sources of entries that the sealer and the signer write. */

@@ -38,6 +38,7 @@ export const ENTRY_KINDS = [
   'dispute_outcome',
   'payout',
   'reconcile',
+  'money_move',
   'solvency',
   'seal_adoption',
   'operator_act',

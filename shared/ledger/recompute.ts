@@ -14,7 +14,14 @@ import { headOf, sealFields, type SealRecord } from './seal.ts'
 import type { Remembered } from './seal-memory.ts'
 import { SigningStopped } from './signing-refusals.ts'
 import { findDifferences, type Difference } from './tile-difference.ts'
-import { closesSeal, closingEntry, NOTHING_OWED, parseOwed, tryAddToOwed, type Owed } from './solvency.ts'
+import {
+  closesSeal,
+  closingEntry,
+  countFrom,
+  parseLiabilities,
+  type Liabilities,
+  type LiabilityCount,
+} from './solvency.ts'
 
 type LedgerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'now'>
 
@@ -42,7 +49,10 @@ export async function recomputeSeal(
   const previousClosing = await readClosingEntry(ctx, previous, refuse)
   const computed = await recompute(ctx, seal, base, previousClosing, refuse)
   const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
-  const { data } = closingEntry(seal._id, seal.at, computed.owed, { prevSeal, ...before })
+  // Once a closing entry states all sums, each later one has to.
+  const isWhole = [previousClosing, computed.last].some((one) => one?.data['liabilities'] !== undefined)
+  const money = { sums: computed.sums, isWhole }
+  const { data } = closingEntry(seal._id, seal.at, money, { prevSeal, ...before })
   const fault =
     findTreeFault(seal, computed.root, computed.sealDifferences) ??
     findClosingFault(seal, computed.last) ??
@@ -63,8 +73,8 @@ interface Recomputed {
   /** The last entry, which has to close the seal. */
   last: EntryRecord
   root: string
-  /** The sums that the last entry has to state: those owed below it. */
-  owed: Owed
+  /** The sums that the last entry has to state: those below it. */
+  sums: Liabilities
   after: StateAfter
   /** Where the stored tiles of the seal and of the log differ from those of the entries. */
   sealDifferences: readonly Difference[]
@@ -98,8 +108,8 @@ async function recompute(
   const tree = createEntryTree()
   const { log } = base
   let { keys } = base
-  let owed = previousClosing === undefined ? NOTHING_OWED : parseOwed(previousClosing)
-  let owedBelow = owed
+  const count = await countAgain(ctx, previousClosing, log, refuse)
+  let sumsBelow = count.sums()
   let due = seal.from_id
   let last: EntryRecord | undefined
   for await (const page of ctx.entries.pages(seal.from_id, seal.to_id)) {
@@ -107,8 +117,8 @@ async function recompute(
     for (const entry of page) {
       if (entry._id !== due) throw refuse(`entry ${due} is missing from the ledger`)
       due++
-      owedBelow = owed
-      owed = tryAddToOwed(owed, entry, !unreadable.has(entry)).owed
+      sumsBelow = count.sums()
+      count.add(entry, !unreadable.has(entry))
       keys = applyKeyChange(keys, entry)
     }
     last = page.at(-1)
@@ -121,11 +131,34 @@ async function recompute(
   return {
     last,
     root,
-    owed: owedBelow,
+    sums: sumsBelow,
     after: { log: logState(log), keys: keyState(keys) },
     sealDifferences,
     logDifferences,
   }
+}
+
+/**
+ * Begins to count behind the closing entry of the seal before. If that states no liabilities, all entries up to it
+ * are read, which must be those that were signed.
+ *
+ * @param log the one up to that seal
+ * @throws SigningStopped (by `refuse`) if they are not
+ */
+async function countAgain(
+  ctx: LedgerContext,
+  closing: EntryRecord | undefined,
+  log: LogTree,
+  refuse: Refuse,
+): Promise<LiabilityCount> {
+  if (closing !== undefined && parseLiabilities(closing) === undefined) {
+    const { root } = logState(await buildLogFromEntries(ctx.entries, closing._id))
+    if (root !== logState(log).root)
+      throw refuse(
+        `the entries up to ${closing._id} give a log with the root ${root}, not that which was signed`,
+      )
+  }
+  return countFrom(closing, ctx.entries.pages)
 }
 
 /**

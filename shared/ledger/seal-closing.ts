@@ -7,15 +7,7 @@ import { unixSeconds } from '../platform/time.ts'
 import { computeLeaves, numberEntry, type EntryRecord } from './entry.ts'
 import type { EntryStore } from './entry-store.ts'
 import { closingSource, SealError, type SealRecord } from './seal.ts'
-import {
-  closesSeal,
-  closingEntry,
-  NOTHING_OWED,
-  parseOwed,
-  tryAddToOwed,
-  type Owed,
-  type StateBefore,
-} from './solvency.ts'
+import { closesSeal, closingEntry, countFrom, type StateBefore } from './solvency.ts'
 
 /* Step 1 of a seal's order of writes, which sealer.ts argues: the closing entry. */
 
@@ -46,7 +38,7 @@ export async function* readUntilClosed(
   { seq, fromId, previous, before }: SealBegun,
   watch: WatchStep | undefined,
 ): AsyncGenerator<{ page: EntryRecord[]; leaves: Buffer }> {
-  let owed = previous === undefined ? NOTHING_OWED : await readPreviousOwed(ctx.entries, previous)
+  const count = await countFrom(previous && (await readClosing(ctx.entries, previous)), ctx.entries.pages)
   let due = fromId
   let sequencing: Lease | undefined
   try {
@@ -59,9 +51,8 @@ export async function* readUntilClosed(
           if (entry._id !== due)
             throw new SealError(`entry ${due} is missing from the ledger: the next one is ${entry._id}`)
           due++
-          const added = tryAddToOwed(owed, entry, !unreadable.has(entry))
-          if (added.anomaly !== undefined) logUnreadable(ctx, entry, added.anomaly)
-          owed = added.owed
+          const anomaly = count.add(entry, !unreadable.has(entry))
+          if (anomaly !== undefined) logUnreadable(ctx, entry, anomaly)
         }
         yield { page: part, leaves }
         if (end !== -1) return
@@ -72,7 +63,8 @@ export async function* readUntilClosed(
       const [nowMs, databaseMs] = [ctx.now(), ctx.database.now()]
       if (nowMs - databaseMs > MAX_SIGNED_AHEAD_MS) logClockAhead(ctx, nowMs - databaseMs)
       const at = Math.max(unixSeconds(Math.min(nowMs, databaseMs)), previous?.at ?? 0)
-      const closing = numberEntry({ ...closingEntry(seq, at, owed, before), source }, due)
+      const money = { sums: count.sums(), isWhole: true }
+      const closing = numberEntry({ ...closingEntry(seq, at, money, before), source }, due)
       // Ours or another's, it is read by the next round like any other entry, with those that came before it.
       if (await performStep(watch, 'closing', () => ctx.entries.append([closing]))) continue
       // The number was taken. A busy sequencer would win each time: the sealer takes its lease between runs.
@@ -118,12 +110,8 @@ function logClockAhead({ metrics, log }: Anomalies, aheadMs: number): void {
   log.error({ ahead_ms: aheadMs }, "this machine's clock is ahead: the seal is dated by the database's")
 }
 
-/**
- * The sums that the closing entry of the last seal states.
- *
- * @throws SealError if that is missing, or another entry
- */
-async function readPreviousOwed(entries: Pick<EntryStore, 'find'>, previous: SealRecord): Promise<Owed> {
+/** The closing entry of the last seal. @throws SealError if that is missing, or another entry */
+async function readClosing(entries: Pick<EntryStore, 'find'>, previous: SealRecord): Promise<EntryRecord> {
   const entry = await entries.find(previous.to_id)
   if (entry === undefined)
     throw new SealError(
@@ -131,5 +119,5 @@ async function readPreviousOwed(entries: Pick<EntryStore, 'find'>, previous: Sea
     )
   if (!closesSeal(entry, previous._id))
     throw new SealError(`entry ${previous.to_id} does not close seal ${previous._id}`)
-  return parseOwed(entry)
+  return entry
 }

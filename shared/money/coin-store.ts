@@ -46,8 +46,14 @@ const coinFields = {
   /** How much more the chain holds than the books say, and when they were compared; Unix seconds. */
   gap_raw: maybe.text,
   gap_at: maybe.number,
-  /** How much more is owed for orders by the ledger than by the books, if the hourly comparison found that. */
-  owed_gap_raw: maybe.text,
+  /** By how much the ledger's liabilities are above the books', if the hourly comparison found that they differ. */
+  ledger_gaps: maybe.nested({
+    orders: maybe.text,
+    owed: maybe.text,
+    invoices: maybe.text,
+    remainders: maybe.text,
+    unassigned: maybe.text,
+  }),
   /** The treasury that was compared, and up to which height its chain was searched for deposits. */
   books_address: maybe.text,
   books_height: maybe.number,
@@ -156,8 +162,11 @@ export function createCoinStore(connection: Connection, addressGiver?: AddressGi
       return false
     },
     noteGap: (coin: Coin, fields: BooksFields) => coins.change({ _id: coin }, { $set: fields }),
-    noteOwedGap: (coin: Coin, gapRaw: string) =>
-      coins.change({ _id: coin }, { $set: { owed_gap_raw: gapRaw } }),
+    noteLedgerGaps: (coin: Coin, gaps: CoinRecord['ledger_gaps']) =>
+      coins.change(
+        { _id: coin },
+        gaps === undefined ? { $unset: { ledger_gaps: 1 } } : { $set: { ledger_gaps: gaps } },
+      ),
     halt: (coin: Coin, at: number, reason: string, session?: Session) =>
       coins.change({ _id: coin, halted: none }, { $set: { halted: { at, reason } } }, session),
     resume: (coin: Coin, session?: Session) =>

@@ -1,4 +1,8 @@
+import { ID_PREFIXES } from '../platform/ids.ts'
 import { omitUndefined } from '../platform/omit-undefined.ts'
+import { recordOf } from '../ledger/entry.ts'
+import type { Ledgered, PendingEntry } from '../ledger/pending.ts'
+import type { LiabilityName } from '../ledger/solvency.ts'
 import { maybe, number, text, textOf, type RecordOf } from '../platform/fields.ts'
 import type { Coin } from './coin.ts'
 import type { ArrivalRecord, PaymentRecord } from './arrival.ts'
@@ -37,6 +41,8 @@ export const lineFields = {
   ...idFields,
 }
 export type JournalLine = RecordOf<typeof lineFields>
+/** As it is stored: with its entry, until that has a number. */
+export type StoredLine = JournalLine & Ledgered
 
 interface About {
   coin: Coin
@@ -50,6 +56,47 @@ export function move(id: string, from: Account, to: Account, amountRaw: bigint, 
   const [payer, payee] = amountRaw > 0n ? [from, to] : [to, from]
   const amount_raw = String(amountRaw > 0n ? amountRaw : -amountRaw)
   return [{ _id: id, at, coin, from: payer, to: payee, amount_raw, ...ids }]
+}
+
+/** The names of accounts in entries: what is open to all says whose money it is, and not which order's. */
+const PUBLIC_NAMES = {
+  chain: 'outside',
+  paid: 'outside',
+  network_fee: 'outside',
+  invoice: 'invoices',
+  remainder: 'remainders',
+  unassigned: 'unassigned',
+  order: 'orders',
+  owed: 'owed',
+  sold: 'venue',
+  fee: 'venue',
+  operator: 'venue',
+  lost: 'venue',
+} as const satisfies Record<AccountKind, string>
+/** The kinds of accounts whose sums no other entries give. */
+export const MOVED_KINDS = ['invoice', 'remainder', 'unassigned'] as const satisfies readonly AccountKind[]
+
+export const kindOf = (account: Account): AccountKind => account.split(':', 1)[0] as AccountKind
+
+/** Makes a line as it is stored: one that touches an account of MOVED_KINDS carries an entry. */
+export function storedLine(line: JournalLine): StoredLine {
+  const [from, to] = [kindOf(line.from), kindOf(line.to)]
+  return MOVED_KINDS.some((kind) => kind === from || kind === to)
+    ? { ...line, pending: [moveEntry(line)] }
+    : line
+}
+
+/** Makes the entry of a move of money. */
+function moveEntry({ _id, at, coin, from, to, amount_raw, ...ids }: JournalLine): PendingEntry {
+  const { invoice_id, agent_id, payment_id, payout_id } = ids
+  const record = recordOf(_id)
+  const isOfPayment = record.startsWith(`${ID_PREFIXES.payment}_`)
+  const data = {
+    ...{ coin, from: PUBLIC_NAMES[kindOf(from)], to: PUBLIC_NAMES[kindOf(to)], amount_raw },
+    // What a payment buys names the payment, under whose id the entry stands.
+    ...omitUndefined({ invoice_id, agent_id, payout_id, payment_id: isOfPayment ? record : payment_id }),
+  }
+  return { source: `${_id}/money_move`, at, kind: 'money_move', data }
 }
 
 /** Makes the line that reverses one. @param step is appended to the line's id */
@@ -115,8 +162,10 @@ type PayoutLineStep = 'owed' | 'withdrawn' | `${'manual' | 'unpaid' | 'paid'}/${
 export function payoutLine(payout: Owed, step: PayoutLineStep, at: number): JournalLine[] {
   const [from, to] = payoutWay(payout, step)
   if (from === to) return []
-  const { _id: payout_id, agent_id, order_id, coin } = payout
-  const ids = { agent_id, payout_id, ...omitUndefined({ order_id }) }
+  const { _id: payout_id, agent_id, order_id, arrival_id: payment_id, coin } = payout
+  // What is sent back to nobody in particular has no agent.
+  const payee = payment_id === undefined ? { agent_id } : { payment_id }
+  const ids = { ...payee, payout_id, ...omitUndefined({ order_id }) }
   return move(`${payout_id}/${step}`, from, to, BigInt(payout.amount_raw), { coin, at, ids })
 }
 
@@ -178,3 +227,14 @@ export const OUTSIDE = ['chain', 'paid', 'network_fee'] as const
 /** What the venue holds by the books: what came in and has not left. */
 export const heldRaw = (balances: ReadonlyMap<AccountKind | Account, bigint>): bigint =>
   -OUTSIDE.reduce((sum, account) => sum + (balances.get(account) ?? 0n), 0n)
+
+/** What isn't the venue's own, by what the kinds of accounts hold. */
+export const liabilitiesOf = (
+  totals: ReadonlyMap<AccountKind, bigint>,
+): Readonly<Record<LiabilityName, bigint>> => ({
+  orders: totals.get('order') ?? 0n,
+  owed: totals.get('owed') ?? 0n,
+  invoices: totals.get('invoice') ?? 0n,
+  remainders: totals.get('remainder') ?? 0n,
+  unassigned: totals.get('unassigned') ?? 0n,
+})

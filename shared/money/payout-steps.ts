@@ -262,12 +262,13 @@ export function payoutEntry(
 ): PendingEntry {
   const { _id, order_id, coin, amount_raw, salt } = payout
   const tx_hash = tx === undefined ? undefined : commitRecord(_id, salt, { tx })
+  const again = told === 'owed' && attempt !== undefined ? true : undefined
   const data = {
     payout_id: _id,
     coin,
     amount_raw,
     step: told,
-    ...omitUndefined({ order_id, undoes, tx_hash }),
+    ...omitUndefined({ order_id, undoes, again, tx_hash }),
   }
   return { source: `${_id}/${told}${attempt === undefined ? '' : `/${attempt}`}`, at, kind: 'payout', data }
 }

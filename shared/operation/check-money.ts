@@ -1,10 +1,11 @@
 import { isPaid, remainderRaw, type InvoiceRecord } from '../money/invoice.ts'
 import { isPayment, type ArrivalRecord, type PaymentRecord } from '../money/arrival.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
-import { NOTHING_OWED, addToOwed } from '../ledger/solvency.ts'
+import { LIABILITY_NAMES, countLiabilities } from '../ledger/solvency.ts'
 import { takenFee, type OrderRecord } from '../market/order.ts'
 import { COINS, type Coin } from '../money/coin.ts'
-import { payoutAccounts, type Account, type JournalLine } from '../money/journal.ts'
+import { kindOf, liabilitiesOf, payoutAccounts } from '../money/journal.ts'
+import type { Account, AccountKind, JournalLine } from '../money/journal.ts'
 import type { StoredPayout } from '../money/payout.ts'
 import type { TransferRecord } from '../money/transfer.ts'
 
@@ -242,23 +243,24 @@ function expectedBalances({
 }
 
 /**
- * Checks that what is owed for market orders by the ledger's entries, which each seal states, equals what the
- * books hold for orders and owe for them to payees.
+ * Checks that what isn't the venue's own by the ledger's entries, which each seal states, equals what the books
+ * have in the accounts of orders, payees, invoices, remainders and of what is unassigned.
  *
- * @param entries as in findMoneyFaults()
+ * @param entries as in findMoneyFaults(); all of those that change the sums
  * @returns a sentence for each coin of which it doesn't, which begins with the coin
  */
 export function findOwedFaults(entries: readonly PendingEntry[], lines: readonly JournalLine[]): string[] {
-  const ofOrders = entries.filter(({ data }) => data['order_id'] !== undefined)
-  let owed = NOTHING_OWED
-  for (const entry of new Map(ofOrders.map((one) => [one.source, one])).values())
-    owed = addToOwed(owed, { ...entry, _id: 0 })
+  const count = countLiabilities()
+  for (const entry of new Map(entries.map((one) => [one.source, one])).values())
+    count.add({ ...entry, _id: 0, record: '' })
   return COINS.flatMap((coin) => {
-    const balances = balancesOf(lines.filter((line) => line.coin === coin && line.order_id !== undefined))
-    const held = [...balances].filter(([account]) => /^(order|owed):/.test(account))
-    const heldRaw = sum(held.map(([, raw]) => raw))
-    return heldRaw === owed[coin]
-      ? []
-      : [`${coin}: ${owed[coin]} is owed by the ledger, ${heldRaw} by the journal`]
+    const totals = new Map<AccountKind, bigint>()
+    for (const { from, to, amount_raw: raw } of lines.filter((line) => line.coin === coin))
+      moveBetween(totals, kindOf(from), kindOf(to), BigInt(raw))
+    const byJournal = liabilitiesOf(totals)
+    const byLedger = count.sums()[coin]
+    return LIABILITY_NAMES.filter((name) => byLedger[name] !== byJournal[name]).map(
+      (name) => `${coin}: ${name} is ${byLedger[name]} by the ledger, ${byJournal[name]} by the journal`,
+    )
   })
 }

@@ -203,13 +203,16 @@ async function checkMemory(ctx: Context): Promise<Fault[]> {
 }
 
 const SHOW_BOOKS = `${OPERATOR} books`
-const ENTRIES_OF_MONEY = ['payment', 'pass_credit', 'fee', 'payout', 'dispute_outcome']
+const ENTRIES_OF_MONEY = ['payment', 'pass_credit', 'fee', 'payout', 'dispute_outcome', 'money_move']
 
 /** Checks that payments, invoices and ledger agree: see findMoneyFaults(). */
 async function checkMoney(ctx: Context): Promise<Fault[]> {
   const records = await atOneMoment(ctx, async (connection, session) => {
     const all = async (name: string, filter = {}) =>
-      connection.collection(name).find(filter, { session }).toArray()
+      connection
+        .collection(name)
+        .find(filter, { session, sort: { _id: 1 } })
+        .toArray()
     const numbered = (await all('entries', { kind: { $in: ENTRIES_OF_MONEY } })) as never[]
     const pending = await readPending(connection, session)
     return {

@@ -42,13 +42,7 @@ const formatSum = (raw: string | bigint, coin: Coin): string =>
 
 /** Checks what the coin's worker has stored about its node and its books. @param now Unix seconds */
 function checkCoin(coin: CoinRecord, now: number): Finding[] {
-  const {
-    _id: name,
-    halted,
-    gap_raw: gapRaw = '0',
-    gap_at: comparedAt,
-    owed_gap_raw: owedGapRaw = '0',
-  } = coin
+  const { _id: name, halted, gap_raw: gapRaw = '0', gap_at: comparedAt, ledger_gaps: ledgerGaps } = coin
   const findings: Finding[] = []
   if (now - coin.alive_at > UNHEARD_SECONDS)
     findings.push({
@@ -100,11 +94,13 @@ function checkCoin(coin: CoinRecord, now: number): Finding[] {
       what: `The chain of ${name} holds ${formatGap(BigInt(gapRaw), name)} than the books say`,
       command: `${OPERATOR} books --coin ${name}`,
     })
-  if (owedGapRaw !== '0')
+  if (ledgerGaps !== undefined)
     findings.push({
       kind: 'owed_differs',
       about: name,
-      what: `By the ledger ${formatGap(BigInt(owedGapRaw), name)} is owed for orders than by the books`,
+      what: `Ledger and books differ about what is owed in ${name}: ${Object.entries(ledgerGaps)
+        .map(([account, raw]) => `${formatGap(BigInt(raw), name)} by the ledger in ${account}`)
+        .join(', ')}`,
       command: `${OPERATOR} check --only money`,
     })
   if (coin.reachable && comparedAt !== undefined && now - comparedAt > NOT_COMPARED_SECONDS)

@@ -16,13 +16,12 @@ import { createKeyTree, type KeyTree } from '../crypto/key-tree.ts'
 import { createLogTree, type LogTree } from '../crypto/log-tree.ts'
 import { logState, readLogFromFullTiles } from '../ledger/log.ts'
 import {
-  NOTHING_OWED,
   closesSeal,
   closingEntry,
-  closingSums,
-  parseOwed,
-  tryAddToOwed,
-  type Owed,
+  countFrom,
+  countLiabilities,
+  parseLiabilities,
+  type LiabilityCount,
 } from '../ledger/solvency.ts'
 
 /*
@@ -223,24 +222,27 @@ async function checkRecords(
 /** What follows from the entries up to the end of a seal, by which the next closing entry is checked. */
 interface StateAfter {
   seal: SealRecord | undefined
-  owed: Owed
+  count: LiabilityCount
+  /** Whether a closing entry before has stated all sums. */
+  isWhole: boolean
   log: LogTree
   keys: KeyTree
 }
 
 /** Reads the state after a seal that was checked, with all before it; the empty one before the first. */
 async function readStateAfter({ entries }: CheckContext, seal: SealRecord | undefined): Promise<StateAfter> {
-  if (seal === undefined) return { seal, owed: NOTHING_OWED, log: createLogTree(), keys: createKeyTree() }
+  if (seal === undefined)
+    return { seal, count: countLiabilities(), isWhole: false, log: createLogTree(), keys: createKeyTree() }
   const { _id: seq, to_id: size } = seal
   const [closing, log, keys] = await Promise.all([
     entries.find(size),
     readLogFromFullTiles(entries, size),
     entries.readKeyTree(size),
   ])
-  const owed = closingSums(closing, seq)
-  if (owed === undefined || log === undefined)
+  if (closing === undefined || !closesSeal(closing, seq) || log === undefined)
     throw new Error(`seal ${seq} was verified, and its closing entry or tiles of its log are gone since`)
-  return { seal, owed, log, keys }
+  const isWhole = parseLiabilities(closing) !== undefined
+  return { seal, count: await countFrom(closing, entries.pages), isWhole, log, keys }
 }
 
 /**
@@ -253,7 +255,7 @@ async function readStateAfter({ entries }: CheckContext, seal: SealRecord | unde
  */
 function createClosingCheck({ seals }: CheckContext, state: StateAfter, report: (sentence: string) => void) {
   const { log } = state
-  let { owed, keys, seal: previous } = state
+  let { count, isWhole, keys, seal: previous } = state
   let seq = (previous?._id ?? 0) + 1
   let seal: SealRecord | undefined
   // As they were at the end of the seal before.
@@ -261,8 +263,10 @@ function createClosingCheck({ seals }: CheckContext, state: StateAfter, report: 
   /** Compares what a closing entry states with what follows from the entries before. */
   const checkStated = (entry: EntryRecord): void => {
     const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
-    const { data: expected } = closingEntry(seq, entry.at, owed, { prevSeal, ...before })
-    for (const field of ['owed', 'prev_seal', 'log', 'keys'])
+    isWhole ||= entry.data['liabilities'] !== undefined
+    const money = { sums: count.sums(), isWhole }
+    const { data: expected } = closingEntry(seq, entry.at, money, { prevSeal, ...before })
+    for (const field of ['owed', 'liabilities', 'prev_seal', 'log', 'keys'])
       if (canonicalJson(entry.data[field] ?? null) !== canonicalJson(expected[field] ?? null))
         report(`entry ${entry._id}: seal ${seq} states another "${field}" than the entries before it give`)
   }
@@ -272,14 +276,15 @@ function createClosingCheck({ seals }: CheckContext, state: StateAfter, report: 
     log.append(leaves)
     keys = applyKeyChange(keys, entry)
     if (seal?.to_id !== entry._id) {
-      const sums = tryAddToOwed(owed, entry, !unreadable.has(entry))
-      if (sums.anomaly !== undefined) report(sums.anomaly)
-      owed = sums.owed
+      const anomaly = count.add(entry, !unreadable.has(entry))
+      if (anomaly !== undefined) report(anomaly)
       return
     }
     if (closesSeal(entry, seq)) {
       checkStated(entry)
-      owed = parseOwed(entry)
+      // So that one false sum is one fault.
+      const stated = parseLiabilities(entry)
+      if (stated !== undefined) count = countLiabilities(stated)
     } else report(`entry ${entry._id} is the last of seal ${seq} and does not close it`)
     previous = seal
     before = { log: logState(log), keys: keyState(keys) }

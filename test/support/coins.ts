@@ -142,6 +142,11 @@ export async function owe(
     at: unixSeconds(ctx.database.now()),
   })
   delete payout.order_id
+  payout.pending =
+    payout.pending?.map((entry) => {
+      const { order_id: _, ...data } = entry.data
+      return { ...entry, data }
+    }) ?? []
   await ctx.database.transaction(async (session) => {
     await ctx.payouts.insert([payout], session)
     await ctx.journal.write(payoutLine(payout, 'owed', payout.at), session)

@@ -273,7 +273,8 @@ export async function checkMarket(ctx: Context): Promise<Record<Coin, Sums>> {
   }
   const differences = await findOwedDifferences(ctx)
   for (const coin of COINS)
-    if (differences[coin] !== 0n) faults.push(`${coin}: ledger and journal differ by ${differences[coin]}`)
+    for (const [name, gap] of Object.entries(differences[coin]))
+      faults.push(`${coin}: ledger and journal differ about ${name} by ${gap}`)
   if (faults.length > 0) throw new Error(`the market does not add up:\n${faults.join('\n')}`)
   return sums
 }

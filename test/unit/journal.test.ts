@@ -4,13 +4,17 @@ import { computeMoneySpent, type PassInvoice } from '../../shared/passes/pass-in
 import { dustThreshold } from '../../shared/money/coin.ts'
 import { isPaid, remainderRaw } from '../../shared/money/invoice.ts'
 import type { ArrivalRecord, PaymentRecord } from '../../shared/money/arrival.ts'
+import { countLiabilities } from '../../shared/ledger/solvency.ts'
 import {
   arrivalLine,
   heldRaw,
+  kindOf,
+  liabilitiesOf,
   move,
   paymentLine,
   payoutLine,
   reverse,
+  storedLine,
   transferLines,
   type Account,
   type JournalLine,
@@ -313,5 +317,50 @@ describe('the line of money that no invoice counts', () => {
     expect(lineOf({ ...arrival, came_to: 'operator' }, 'arrived', 7)).toEqual([
       ['pay_1/arrived', 'chain', 'operator', '9'],
     ])
+  })
+})
+
+describe('the entry of a line', () => {
+  const ids = { agent_id: 'agt_1', invoice_id: 'inv_1' }
+  const line = (from: Account, to: Account, _id = 'pay_1/sold'): JournalLine => {
+    const [made] = move(_id, from, to, 7n, { coin: 'xno', at: 5, ids })
+    if (made === undefined) throw new Error('no line')
+    return made
+  }
+
+  it('names accounts by their kind alone, and what the line is about, under the record that it stands under', () => {
+    expect(storedLine(line('invoice:inv_1', 'sold')).pending).toEqual([
+      {
+        source: 'pay_1/sold/money_move',
+        at: 5,
+        kind: 'money_move',
+        data: { coin: 'xno', from: 'invoices', to: 'venue', amount_raw: '7', ...ids, payment_id: 'pay_1' },
+      },
+    ])
+    expect(storedLine(line('remainder:agt_1', 'invoice:inv_1', 'inv_1/carried')).pending?.[0]?.data).toEqual({
+      ...{ coin: 'xno', from: 'remainders', to: 'invoices', amount_raw: '7', ...ids },
+    })
+  })
+
+  it('is there if other entries do not tell of its accounts, and gives their sums', () => {
+    const kinds = ['chain', 'sold', 'fee', 'paid', 'network_fee', 'operator', 'unassigned', 'lost'] as const
+    const accounts = [...kinds, 'invoice:inv_1', 'remainder:agt_1', 'order:mkt_1', 'owed:agt_1'] as const
+    for (const from of accounts)
+      for (const to of accounts) {
+        const count = countLiabilities()
+        const stored = storedLine(line(from, to))
+        for (const { source, at, kind, data } of stored.pending ?? [])
+          count.add({ _id: 1, source, record: 'pay_1', at, kind, data })
+        const given = count.sums().xno
+        const kept = liabilitiesOf(
+          new Map([
+            [kindOf(from), -7n],
+            [kindOf(to), from === to ? 0n : 7n],
+          ]),
+        )
+        for (const name of ['invoices', 'remainders', 'unassigned'] as const)
+          expect([from, to, name, given[name]]).toEqual([from, to, name, kept[name]])
+        expect([given.orders, given.owed]).toEqual([0n, 0n])
+      }
   })
 })

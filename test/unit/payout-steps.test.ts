@@ -202,6 +202,7 @@ describe('a step of a payout', () => {
       expect({ ...rest, ...(hash === undefined ? {} : { tx_hash: true }) }).toEqual({
         ...{ payout_id: 'out_1', coin: 'xno', amount_raw: '5', order_id: 'mkt_1', step: told },
         ...said,
+        ...(told === 'owed' ? { again: true } : {}),
       })
       const [source, from, to] = line ?? []
       expect(

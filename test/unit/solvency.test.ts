@@ -6,7 +6,12 @@ import {
   closesSeal,
   closingEntry,
   closingSums,
+  countFrom,
+  countLiabilities,
+  NO_MONEY,
   NOTHING_OWED,
+  owedOf,
+  parseLiabilities,
   parseOwed,
   tryAddToOwed,
 } from '../../shared/ledger/solvency.ts'
@@ -112,27 +117,140 @@ describe('what the venue owes, by the ledger alone', () => {
   })
 })
 
+describe("what isn't the venue's own, by the ledger alone", () => {
+  const xnoOf = (count: ReturnType<typeof countLiabilities>) =>
+    Object.entries(count.sums().xno)
+      .filter(([, sum]) => sum !== 0n)
+      .map(([name, sum]) => `${name} ${sum}`)
+      .join(', ')
+  const steps: [kind: PendingEntry['kind'], data: Data, after: string][] = [
+    ['payment', { order_id: 'mkt_1', amount_raw: '100' }, 'orders 100'],
+    ['payment', { amount_raw: '1' }, 'orders 100'],
+    ['payout', { payout_id: 'out_1', step: 'owed', amount_raw: '80' }, 'orders 20, owed 80'],
+    ['fee', { step: 'taken', amount_raw: '20' }, 'owed 80'],
+    ['payout', { payout_id: 'out_1', step: 'signed', amount_raw: '80' }, 'owed 80'],
+    ['payout', { payout_id: 'out_1', step: 'owed', again: true, amount_raw: '80' }, 'owed 80'],
+    ['payout', { payout_id: 'out_1', step: 'confirmed', amount_raw: '80' }, ''],
+    [
+      'payout',
+      { payout_id: 'out_1', step: 'owed', again: true, undoes: 'confirmed', amount_raw: '80' },
+      'owed 80',
+    ],
+    ['payout', { payout_id: 'out_1', step: 'withdrawn', amount_raw: '80' }, 'orders 80'],
+    ['fee', { step: 'returned', amount_raw: '20' }, 'orders 100'],
+    ['dispute_outcome', { written_off_raw: '30' }, 'orders 70'],
+    ['money_move', { from: 'outside', to: 'unassigned', amount_raw: '9' }, 'orders 70, unassigned 9'],
+    ['money_move', { from: 'unassigned', to: 'orders', amount_raw: '4' }, 'orders 70, unassigned 5'],
+    [
+      'money_move',
+      { from: 'outside', to: 'invoices', amount_raw: '7' },
+      'orders 70, invoices 7, unassigned 5',
+    ],
+    ['money_move', { from: 'invoices', to: 'venue', amount_raw: '5' }, 'orders 70, invoices 2, unassigned 5'],
+    [
+      'money_move',
+      { from: 'invoices', to: 'remainders', amount_raw: '2' },
+      'orders 70, remainders 2, unassigned 5',
+    ],
+    [
+      'money_move',
+      { from: 'remainders', to: 'remainders', amount_raw: '2' },
+      'orders 70, remainders 2, unassigned 5',
+    ],
+    [
+      'money_move',
+      { from: 'venue', to: 'elsewhere', amount_raw: '2' },
+      'orders 70, remainders 2, unassigned 5',
+    ],
+    ['money_move', { from: ['invoices'], amount_raw: '2' }, 'orders 70, remainders 2, unassigned 5'],
+  ]
+
+  // holds: rules.ledger.statements.the_liabilities_of_a_closing_entry
+  it("is held for orders, owed to payees, paid and not used, or nobody's, and moves as entries say", () => {
+    const count = countLiabilities()
+    for (const [place, [kind, data, after]] of steps.entries()) {
+      expect(count.add({ ...entry(kind, { coin: 'xno', ...data }), _id: place + 1 })).toBeUndefined()
+      expect([place, data, xnoOf(count)]).toEqual([place, data, after])
+    }
+    expect(count.sums().xmr).toEqual(NO_MONEY.xmr)
+    expect(owedOf(count.sums())).toEqual({ xno: 70n, xmr: 0n })
+  })
+
+  // holds: rules.ledger.statements.below_the_first_closing_entry_that
+  it('counts a payout as owed once: later entries say so, and of older ones the first counts', () => {
+    const owed = (more: Data = {}) =>
+      entry('payout', { coin: 'xno', payout_id: 'out_1', step: 'owed', amount_raw: '8', ...more })
+    const fromTheFirst = countLiabilities()
+    for (const one of [owed({ again: true }), owed(), owed(), owed({ payout_id: 'out_2' })])
+      fromTheFirst.add(one)
+    expect(xnoOf(fromTheFirst)).toBe('orders -16, owed 16')
+    // Behind a seal that states the sums nobody knows what came before it.
+    const behindSeal = countLiabilities(NO_MONEY)
+    for (const one of [owed({ again: true }), owed(), owed()]) behindSeal.add(one)
+    expect(xnoOf(behindSeal)).toBe('orders -16, owed 16')
+  })
+
+  it('is not changed by what cannot be read', () => {
+    const count = countLiabilities()
+    const move = { coin: 'xno', from: 'outside', to: 'invoices', amount_raw: '7' }
+    for (const data of [
+      { ...move, amount_raw: 7 },
+      { ...move, coin: 'btc' },
+      { ...move, amount_raw: '-7' },
+    ])
+      expect(count.add(entry('money_move', data))).toMatch(/^entry 7 expected data\./)
+    expect(count.add(entry('money_move', move), false)).toContain('no canonical JSON')
+    expect(count.sums()).toBe(NO_MONEY)
+  })
+
+  it('is counted behind a closing entry, or from the first entry on if that states it not', async () => {
+    const [payment, fee] = [
+      entry('payment', { coin: 'xno', order_id: 'mkt_1', amount_raw: '100' }),
+      entry('fee', { coin: 'xno', amount_raw: '20' }),
+    ]
+    const asked: [number, number][] = []
+    const pages = async function* (fromId: number, toId: number) {
+      asked.push([fromId, toId])
+      yield* await Promise.resolve([[payment], [fee]])
+    }
+    expect((await countFrom(undefined, pages)).sums()).toEqual(NO_MONEY)
+    expect((await countFrom(closing(3), pages)).sums()).toEqual(sums)
+    expect(asked).toEqual([])
+    const { liabilities: _, ...before } = closing(3).data
+    expect(xnoOf(await countFrom(closing(3, { data: before }), pages))).toBe('orders 80')
+    expect(asked).toEqual([[1, 10]])
+  })
+})
+
 const KEYS = { root: 'aa', count: 3, v: 2 } as const
 const state = { prevSeal: 'bb', log: { size: 9, root: 'cc' }, keys: KEYS }
+const sums = {
+  xno: { orders: -7n, owed: 2n, invoices: 3n, remainders: 4n, unassigned: 5n },
+  xmr: { orders: 12n, owed: 0n, invoices: 0n, remainders: 0n, unassigned: 0n },
+}
+const stated = {
+  xno: { orders: '-7', owed: '2', invoices: '3', remainders: '4', unassigned: '5' },
+  xmr: { orders: '12', owed: '0', invoices: '0', remainders: '0', unassigned: '0' },
+}
 const closing = (seq: number, more: Partial<EntryRecord> = {}): EntryRecord => {
-  const { source, at, kind, data } = closingEntry(seq, 200, { xno: -5n, xmr: 12n }, state)
+  const { source, at, kind, data } = closingEntry(seq, 200, { sums, isWhole: true }, state)
   return { _id: 10, record: 'seal_3', source, at, kind, data, ...more }
 }
 
 describe('the entry that closes a seal', () => {
   it('states the sums, the seal, the log and the keys before it', () => {
-    expect(closingEntry(3, 200, { xno: -5n, xmr: 12n }, state)).toEqual({
-      source: 'seal_3/solvency',
-      at: 200,
-      kind: 'solvency',
-      data: {
-        seal: 'seal_3',
-        owed: { xno: '-5', xmr: '12' },
-        prev_seal: 'bb',
-        log: { size: 9, root: 'cc' },
-        keys: KEYS,
-      },
-    })
+    const before = {
+      seal: 'seal_3',
+      owed: { xno: '-5', xmr: '12' },
+      prev_seal: 'bb',
+      log: { size: 9, root: 'cc' },
+      keys: KEYS,
+    }
+    const of = (isWhole: boolean) => closingEntry(3, 200, { sums, isWhole }, state)
+    expect(of(false)).toEqual({ source: 'seal_3/solvency', at: 200, kind: 'solvency', data: before })
+    expect(of(true).data).toEqual({ ...before, liabilities: stated })
+    expect(parseLiabilities(closing(3))).toEqual(sums)
+    expect(parseLiabilities(closing(3, { data: before }))).toBeUndefined()
     expect(parseOwed(closing(3))).toEqual({ xno: -5n, xmr: 12n })
   })
 
@@ -147,6 +265,8 @@ describe('the entry that closes a seal', () => {
       [false, closing(3, { source: 'seal_30/solvency' })],
       [false, closing(3, { data: { ...data, seal: 'seal_2' } })],
       [false, closing(3, { data: { ...data, owed: { xno: '1' } } })],
+      [false, closing(3, { data: { ...data, liabilities: null } })],
+      [false, closing(3, { data: { ...data, liabilities: { ...stated, xmr: { orders: '12' } } } })],
       [false, closing(3, { at: -1 })],
     ]
     for (const [closes, one] of cases) {

@@ -91,9 +91,9 @@ describe('of a coin the operator is told', () => {
     ],
     [
       'owed_differs',
-      () => ({ owed_gap_raw: String(XMR / 2n) }),
+      () => ({ ledger_gaps: { orders: String(XMR / 2n) } }),
       {
-        what: 'By the ledger 0.5 XMR more is owed for orders than by the books',
+        what: 'Ledger and books differ about what is owed in xmr: 0.5 XMR more by the ledger in orders',
         command: 'npm run operator -- check --only money',
       },
     ],

@@ -175,7 +175,7 @@ class AsyncClient:
     async def seal_proof(self, *, seq: int, index: int) -> wire.GetSealProofAnswer:
         return await asyncio.to_thread(self.sync.seal_proof, seq=seq, index=index)
 
-    async def ledger(self, *, from_id: Optional[int] = None, kind: Optional[Literal["registration", "token_rotation", "dm_key_change", "author_key_change", "witness_key", "pass_credit", "claim", "verdict", "proposal_accepted", "post", "hide", "unhide", "ban", "unban", "announcement", "payment", "offer", "offer_closed", "order", "fee", "dispute", "dispute_outcome", "payout", "reconcile", "solvency", "seal_adoption", "operator_act"]] = None, agent: Optional[str] = None, limit: Optional[int] = None) -> wire.ListEntriesAnswer:
+    async def ledger(self, *, from_id: Optional[int] = None, kind: Optional[Literal["registration", "token_rotation", "dm_key_change", "author_key_change", "witness_key", "pass_credit", "claim", "verdict", "proposal_accepted", "post", "hide", "unhide", "ban", "unban", "announcement", "payment", "offer", "offer_closed", "order", "fee", "dispute", "dispute_outcome", "payout", "reconcile", "money_move", "solvency", "seal_adoption", "operator_act"]] = None, agent: Optional[str] = None, limit: Optional[int] = None) -> wire.ListEntriesAnswer:
         return await asyncio.to_thread(self.sync.ledger, from_id=from_id, kind=kind, agent=agent, limit=limit)
 
     async def receipt(self, id: str, *, after: Optional[int] = None) -> wire.GetReceiptAnswer:

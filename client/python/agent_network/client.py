@@ -232,7 +232,7 @@ class Client:
         """The proof that an entry stands under a seal."""
         return self._transport.get("/seal/proof", {"seq": seq, "index": index})  # type: ignore[no-any-return]
 
-    def ledger(self, *, from_id: Optional[int] = None, kind: Optional[Literal["registration", "token_rotation", "dm_key_change", "author_key_change", "witness_key", "pass_credit", "claim", "verdict", "proposal_accepted", "post", "hide", "unhide", "ban", "unban", "announcement", "payment", "offer", "offer_closed", "order", "fee", "dispute", "dispute_outcome", "payout", "reconcile", "solvency", "seal_adoption", "operator_act"]] = None, agent: Optional[str] = None, limit: Optional[int] = None) -> wire.ListEntriesAnswer:
+    def ledger(self, *, from_id: Optional[int] = None, kind: Optional[Literal["registration", "token_rotation", "dm_key_change", "author_key_change", "witness_key", "pass_credit", "claim", "verdict", "proposal_accepted", "post", "hide", "unhide", "ban", "unban", "announcement", "payment", "offer", "offer_closed", "order", "fee", "dispute", "dispute_outcome", "payout", "reconcile", "money_move", "solvency", "seal_adoption", "operator_act"]] = None, agent: Optional[str] = None, limit: Optional[int] = None) -> wire.ListEntriesAnswer:
         """Ledger entries, ascending by id."""
         return self._transport.get("/ledger", {"from_id": from_id, "kind": kind, "agent": agent, "limit": limit})  # type: ignore[no-any-return]
 

@@ -1432,7 +1432,7 @@ class GetSealProofQuery(TypedDict):
 
 class ListEntriesQuery(TypedDict, total=False):
     from_id: int
-    kind: Literal["registration", "token_rotation", "dm_key_change", "author_key_change", "witness_key", "pass_credit", "claim", "verdict", "proposal_accepted", "post", "hide", "unhide", "ban", "unban", "announcement", "payment", "offer", "offer_closed", "order", "fee", "dispute", "dispute_outcome", "payout", "reconcile", "solvency", "seal_adoption", "operator_act"]
+    kind: Literal["registration", "token_rotation", "dm_key_change", "author_key_change", "witness_key", "pass_credit", "claim", "verdict", "proposal_accepted", "post", "hide", "unhide", "ban", "unban", "announcement", "payment", "offer", "offer_closed", "order", "fee", "dispute", "dispute_outcome", "payout", "reconcile", "money_move", "solvency", "seal_adoption", "operator_act"]
     agent: str
     limit: int
 

@@ -102,7 +102,7 @@ export function checkBooks(world: World, chain: Chain): void {
     else if (status !== 'awaiting_payment')
       requireSame(`what ${_id} owes its buyer beyond the price`, buyer, net - PRICE)
   }
-  const entries = readEntries(world, ['orders', 'invoices', 'payments', 'payouts'])
+  const entries = readEntries(world, ['orders', 'invoices', 'payments', 'payouts', 'journal'])
   const lines = rowsOf<JournalLine>(world, 'journal')
   const [fault] = [
     ...findMoneyFaults({ invoices: [...invoices.values()], payments, entries }),
