@@ -663,12 +663,12 @@ def is_weak_key(key):
     return (int.from_bytes(key, "little") & (2**255 - 1)) % _PRIME in _WEAK_Y
 
 
-def is_signed_by(key, payload, signature):
-    """Whether 64 bytes are the signature of a 32-byte key over the payload (RFC 8032 section 5.1.7)."""
+def is_signed_by(key, payload, signature, digest=hashlib.sha512):
+    """Whether 64 bytes are the signature of a 32-byte key over the payload (RFC 8032 section 5.1.7; Nano has another digest)."""
     scalar = int.from_bytes(signature[32:], "little")
     if is_weak_key(key) or scalar >= _ORDER:
         return False
-    challenge = int.from_bytes(hashlib.sha512(signature[:32] + key + payload).digest(), "little") % _ORDER
+    challenge = int.from_bytes(digest(signature[:32] + key + payload).digest(), "little") % _ORDER
     of_key = _multiply(key, _ORDER - challenge)
     return of_key is not None and _encode_point(_add(_multiply(_BASE_POINT, scalar), of_key)) == signature[:32]
 
