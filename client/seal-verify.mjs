@@ -1671,10 +1671,6 @@ function connectEntry(entryId, leaf, { index, path }, log, seen) {
 }
 
 // client/verify/owed.ts
-const NOTHING_OWED = {
-  xno: 0n,
-  xmr: 0n,
-}
 const AMOUNT = /^[0-9]{1,60}$/
 const SUM = /^(0|-?[1-9][0-9]{0,77})$/
 const isAmount = (text) => typeof text === 'string' && AMOUNT.test(text)
@@ -1743,13 +1739,19 @@ const NO_LIABILITIES = {
  * The liabilities after an entry. A move of money changes the parts that it names, of those that no other entries give;
  * a payout moves its amount between `orders` and `owed`; whatever else changes the sum owed changes `orders`.
  *
+ * @param met payouts that were owed before; a ledger that states liabilities says so in the entry instead. This one is
+ *   added.
  * @returns undefined if its coin or amount can't be read: then it changes nothing
  */
-function addToLiabilities(before, entry) {
-  const changes = changesOf(entry)
-  const { coin } = entry.data
-  if (changes === void 0 || !Object.values(changes).some((change) => change !== 0n)) return changes && before
-  if (!isCoin(coin)) return void 0
+function addToLiabilities(before, entry, met) {
+  const { kind, data } = entry
+  const { coin, step, payout_id: payoutId } = data
+  const isOwed = kind === 'payout' && step === 'owed' && !Object.hasOwn(data, 'again')
+  const changes = changesOf(entry, isOwed && met?.has(payoutId) !== true)
+  const isChange = changes !== void 0 && Object.values(changes).some((change) => change !== 0n)
+  if (changes === void 0 || (isChange && !isCoin(coin))) return void 0
+  if (isOwed && typeof payoutId === 'string') met?.add(payoutId)
+  if (!isChange || !isCoin(coin)) return before
   const parts = PARTS.map((part) => [part, before[coin][part] + (changes[part] ?? 0n)])
   return {
     ...before,
@@ -1757,9 +1759,8 @@ function addToLiabilities(before, entry) {
   }
 }
 /** What an entry adds to each part; undefined if that can't be read. */
-function changesOf(entry) {
+function changesOf(entry, isFirstOwed) {
   const { kind, data } = entry
-  const sign = kind === 'payout' ? namedSign(data) : 0n
   const raw = isAmount(data['amount_raw']) ? BigInt(data['amount_raw']) : void 0
   if (kind === 'money_move') {
     const { from, to } = data
@@ -1774,6 +1775,7 @@ function changesOf(entry) {
         }
   }
   const sum = owedChange(entry)
+  const sign = kind === 'payout' ? namedSign(data, isFirstOwed) : 0n
   if (sum.kind === 'unreadable' || (sign !== 0n && raw === void 0)) return void 0
   const owed = sign * (raw ?? 0n)
   return {
@@ -1782,12 +1784,9 @@ function changesOf(entry) {
   }
 }
 /** By how many times its amount a payout's entry changes what is owed to somebody by name. */
-function namedSign(data) {
-  const step = data['step']
-  if (!Object.hasOwn(data, 'order_id')) return 0n
-  if (Object.hasOwn(data, 'undoes')) return 1n
-  if (step === 'owed') return Object.hasOwn(data, 'again') ? 0n : 1n
-  return ['confirmed', 'manual', 'withdrawn'].includes(step) ? -1n : 0n
+function namedSign(data, isFirstOwed) {
+  if (isFirstOwed || Object.hasOwn(data, 'undoes')) return 1n
+  return ['confirmed', 'manual', 'withdrawn'].includes(data['step']) ? -1n : 0n
 }
 /** The liabilities that a closing entry states; undefined if it states none in the right form. */
 function readLiabilities(stated) {
@@ -1805,6 +1804,11 @@ function readLiabilities(stated) {
         xmr,
       }
 }
+/** What closing entries state as `owed`. */
+const owedOf = ({ xno, xmr }) => ({
+  xno: xno.orders + xno.owed,
+  xmr: xmr.orders + xmr.owed,
+})
 /** As closing entries state them. */
 const showLiabilities = (liabilities) =>
   Object.fromEntries(
@@ -1818,159 +1822,144 @@ const showLiabilities = (liabilities) =>
 /** Of the price of an order. */
 const FEE_PERCENT = 20n
 const OPEN = ['awaiting_payment', 'paid', 'delivered', 'disputed']
-const UNKNOWN_ORDER = {
-  held: 0n,
-  fee: void 0,
-  taken: 0n,
-  percent: 100n,
-  isOpen: false,
-}
-function isMoneyState(value) {
-  if (!isObject(value) || typeof value['stated'] !== 'boolean' || !isObject(value['orders'])) return false
-  const isOrder = (order) =>
-    Array.isArray(order) &&
-    order.length === 5 &&
-    [order[0], order[1] ?? '0', order[2], order[3]].every(isSum) &&
-    typeof order[4] === 'boolean'
-  return readLiabilities(value['liabilities']) !== void 0 && Object.values(value['orders']).every(isOrder)
-}
+const UNKNOWN = [0n, -1n, 0n, 100n, 0n]
+const ORDER = /^(-?[0-9]{1,78} ){4}[01]$/
+const isMoneyState = (value) =>
+  isObject(value) &&
+  typeof value['stated'] === 'boolean' &&
+  readLiabilities(value['liabilities']) !== void 0 &&
+  Array.isArray(value['met']) &&
+  value['met'].every((id) => typeof id === 'string') &&
+  isObject(value['orders']) &&
+  Object.values(value['orders']).every((order) => typeof order === 'string' && ORDER.test(order))
 /** The sums that the entries so far give, and the orders. */
 var LedgerMoney = class LedgerMoney {
-  #owed = readOwed(showOwed(NOTHING_OWED))
-  #liabilities = readLiabilities(showLiabilities(NO_LIABILITIES))
+  /** Undefined once some entries aren't there, as are the orders. */
+  #sums = NO_LIABILITIES
   #isStated = false
-  /** By order and coin; undefined once some entries aren't there. */
+  #met = /* @__PURE__ */ new Set()
+  /** By order and coin. */
   #orders = /* @__PURE__ */ new Map()
   /** Orders that hold less than nothing: whether they did at the end of a seal before. */
   #below = /* @__PURE__ */ new Map()
   /** Goes on from what is remembered. */
-  static from(owed, { stated, liabilities, orders }) {
+  static from({ stated, liabilities, met, orders }) {
     const money = new LedgerMoney()
-    money.#owed = readOwed(owed)
-    money.#liabilities = readLiabilities(liabilities)
+    money.#sums = readLiabilities(liabilities)
     money.#isStated = stated
-    for (const [key, [held, fee, taken, percent, isOpen]] of Object.entries(orders))
-      money.#setOrder(key, {
-        held: BigInt(held),
-        taken: BigInt(taken),
-        percent: BigInt(percent),
-        isOpen,
-        fee: fee === null ? void 0 : BigInt(fee),
-      })
-    for (const key of money.#below.keys()) money.#below.set(key, true)
+    money.#met = new Set(met)
+    for (const [key, text] of Object.entries(orders)) {
+      money.#setOrder(key, text.split(' ').map(BigInt))
+      if (money.#below.has(key)) money.#below.set(key, true)
+    }
     return money
   }
   /** Forgets what follows from all entries, once some of them aren't there. */
   lose() {
-    this.#owed = this.#liabilities = this.#orders = void 0
+    this.#sums = this.#orders = void 0
     this.#below.clear()
   }
   /** Undefined if some entries weren't there. */
   state() {
-    if (!this.#owed || !this.#liabilities || !this.#orders) return void 0
-    const orders = {}
-    for (const [key, { held, fee, taken, percent, isOpen }] of this.#orders)
-      orders[key] = [`${held}`, fee === void 0 ? null : `${fee}`, `${taken}`, `${percent}`, isOpen]
-    const liabilities = showLiabilities(this.#liabilities)
+    if (!this.#sums || !this.#orders) return void 0
+    const orders = Object.fromEntries([...this.#orders].map(([key, order]) => [key, order.join(' ')]))
+    const [liabilities, met] = [showLiabilities(this.#sums), [...this.#met]]
     return {
-      owed: showOwed(this.#owed),
+      owed: showOwed(owedOf(this.#sums)),
       money: {
         stated: this.#isStated,
         liabilities,
+        met,
         orders,
       },
     }
   }
   /** Adds an entry to the sums, and to its order. @returns whether what it says can be read */
   add(entry, findings) {
-    const sum = owedChange(entry)
-    const change = sum.kind === 'change' ? sum.change : 0n
-    if (sum.kind === 'change' && this.#owed !== void 0)
-      this.#owed = {
-        ...this.#owed,
-        [sum.coin]: this.#owed[sum.coin] + change,
-      }
-    const after = addToLiabilities(this.#liabilities ?? NO_LIABILITIES, entry)
-    if (this.#liabilities !== void 0) this.#liabilities = after ?? this.#liabilities
-    findings.run(`entry ${entry.id}`, () => this.#addToOrder(entry, change))
+    const after = addToLiabilities(this.#sums ?? NO_LIABILITIES, entry, this.#isStated ? void 0 : this.#met)
+    if (this.#sums !== void 0) this.#sums = after ?? this.#sums
+    findings.run(`entry ${entry.id}`, () => this.#addToOrder(entry))
     return after !== void 0
   }
   /** @throws Refused `wrong_fee` */
-  #addToOrder({ kind, data }, change) {
-    const { order_id: id, coin, step, amount_raw: price, fee_raw: stated, status, outcome } = data
+  #addToOrder(entry) {
+    const { kind, data } = entry
+    const { order_id: id, coin, step, amount_raw: price, fee_raw: stated, status } = data
     if (this.#orders === void 0 || typeof id !== 'string') return
     if (typeof status === 'string')
-      for (const one of ['xno', 'xmr']) {
-        const order = this.#orders.get(`${id} ${one}`)
-        if (order !== void 0)
-          this.#setOrder(`${id} ${one}`, {
-            ...order,
-            isOpen: OPEN.includes(status),
-          })
+      for (const key of [`${id} xno`, `${id} xmr`]) {
+        const order = this.#orders.get(key)
+        if (order !== void 0) this.#setOrder(key, [...order.slice(0, 4), BigInt(OPEN.includes(status))])
       }
     if (!isCoin(coin)) return
     const key = `${id} ${coin}`
-    const order = { ...(this.#orders.get(key) ?? UNKNOWN_ORDER) }
-    order.held += change
+    let [held, fee, taken, percent, isOpen] = this.#orders.get(key) ?? UNKNOWN
+    const sum = owedChange(entry)
+    const change = sum.kind === 'change' ? sum.change : 0n
+    held += change
     const isPlaced = kind === 'order' && step === 'ordered' && isAmount(price)
     const due = isPlaced ? (BigInt(price) * FEE_PERCENT) / 100n : 0n
-    if (isPlaced && order.fee === void 0)
-      Object.assign(order, {
-        fee: due,
-        isOpen: true,
-      })
-    if (kind === 'dispute_outcome' && outcome === 'release') order.percent = 100n
-    if (kind === 'dispute_outcome' && outcome === 'refund') order.percent = 0n
-    if (kind === 'dispute_outcome' && outcome === 'split') order.percent = readPercent(data)
-    if (kind === 'fee') order.taken -= change
-    this.#setOrder(key, order)
+    if (isPlaced && fee < 0n) [fee, isOpen] = [due, 1n]
+    if (kind === 'dispute_outcome') percent = percentOf(data) ?? percent
+    if (kind === 'fee') taken -= change
+    this.#setOrder(key, [held, fee, taken, percent, isOpen])
     if (!this.#isStated) return
-    const { fee, taken, percent } = order
     if (isPlaced && stated !== String(due))
       throw new Refused('wrong_fee', `the order states the fee ${show(stated)}, and ${due} are due`)
-    const most = ((fee ?? 0n) * percent) / 100n
-    if (kind === 'fee' && fee !== void 0 && (taken < 0n || taken > most))
+    const most = (fee * percent) / 100n
+    if (kind === 'fee' && fee >= 0n && (taken < 0n || taken > most))
       throw new Refused('wrong_fee', `the fees of ${show(id)} come to ${taken}, and ${most} are due at most`)
   }
   /** Keeps an order, unless it is at its end. */
   #setOrder(key, order) {
-    if (order.held === 0n && !order.isOpen) this.#orders?.delete(key)
+    if (order[0] === 0n && order[4] === 0n) this.#orders?.delete(key)
     else this.#orders?.set(key, order)
-    if (order.held >= 0n) this.#below.delete(key)
+    if (order[0] >= 0n) this.#below.delete(key)
     else if (!this.#below.has(key)) this.#below.set(key, false)
   }
   /** Checks the sums that a closing entry states. What it states counts from then on, so that one false sum is one finding. */
   checkClosing(data, findings, where) {
-    const differ = (reason, what, stated, own) =>
+    const add = (reason, what, stated, own) =>
       findings.add(reason, where, `its closing entry states ${what}${show(stated)}, the entries give ${own}`)
-    const [owed, own] = [readOwed(data['owed']), this.#owed]
-    if (owed === void 0 || (own !== void 0 && (owed.xno !== own.xno || owed.xmr !== own.xmr)))
-      differ('wrong_owed', '', data['owed'], own === void 0 ? 'two sums' : show(showOwed(own)))
-    this.#owed = owed
+    const own = this.#sums && showOwed(owedOf(this.#sums))
+    const owed = readOwed(data['owed'])
+    if (owed === void 0 || (own !== void 0 && JSON.stringify(showOwed(owed)) !== JSON.stringify(own)))
+      add('wrong_owed', '', data['owed'], own === void 0 ? 'two sums' : show(own))
     this.#isStated ||= Object.hasOwn(data, 'liabilities')
     if (this.#isStated) {
       const stated = readLiabilities(data['liabilities'])
-      const [given, due] = [stated, this.#liabilities].map(
-        (sums) => sums && JSON.stringify(showLiabilities(sums)),
-      )
+      const [given, due] = [stated, this.#sums].map((sums) => sums && JSON.stringify(showLiabilities(sums)))
       if (given === void 0 || (due !== void 0 && given !== due))
-        differ('wrong_liabilities', 'the liabilities ', data['liabilities'], due ?? 'ten sums')
-      this.#liabilities = stated
+        add('wrong_liabilities', 'the liabilities ', data['liabilities'], due ?? 'ten sums')
+      this.#sums = stated
+      this.#met.clear()
+    } else {
+      const orders = (coin, sums = (this.#sums ?? NO_LIABILITIES)[coin]) => ({
+        ...sums,
+        orders: (owed?.[coin] ?? 0n) - sums.owed,
+      })
+      this.#sums = owed && {
+        xno: orders('xno'),
+        xmr: orders('xmr'),
+      }
     }
     for (const [key, wasBelow] of this.#below) {
       this.#below.set(key, true)
-      if (wasBelow && this.#isStated) {
-        findings.add('order_overdrawn', where, `order ${show(key)} has paid out more than was paid for it`)
-        this.#below.delete(key)
-      }
+      if (!wasBelow || !this.#isStated) continue
+      findings.add('order_overdrawn', where, `order ${show(key)} has paid out more than was paid for it`)
+      this.#below.delete(key)
     }
   }
 }
-/** The percentage of a split; 100 if it can't be read. */
-const readPercent = ({ split_percent: percent }) =>
-  typeof percent === 'number' && Number.isInteger(percent) && percent >= 0 && percent <= 100
-    ? BigInt(percent)
+/** What a dispute's outcome leaves of the fee; undefined if it says nothing of it. */
+function percentOf({ outcome, split_percent: percent }) {
+  if (outcome === 'release') return 100n
+  if (outcome === 'refund') return 0n
+  if (outcome !== 'split') return void 0
+  return Number.isSafeInteger(percent) && Number(percent) >= 0 && Number(percent) <= 100
+    ? BigInt(Number(percent))
     : 100n
+}
 
 // client/verify/seals.ts
 /** Reads a seal. @throws Refused `malformed_seal` */
@@ -2441,7 +2430,7 @@ var ChainWalk = class {
       seal,
       payloadHash: memory.payload_hash,
     }
-    if (memory.money !== void 0) this.#money = LedgerMoney.from(memory.owed, memory.money)
+    if (memory.money !== void 0) this.#money = LedgerMoney.from(memory.money)
     this.#isChained = memory.chained
     this.#isLogged = memory.logged
     this.#log = new GrowingTree(void 0, memory.log.size, memory.log.frontier)

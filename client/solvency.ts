@@ -1,4 +1,5 @@
 import type { Client, Entry } from './client.ts'
+import { RefusalError, TransportError } from './errors.ts'
 import { checkAnyReceipt, fetchReceipt, type Verified } from './verify-receipt.ts'
 import {
   checkNanoAssets,
@@ -86,6 +87,8 @@ async function part(text: string, check: () => Promise<Outcome | Outcome[]>): Pr
   } catch (error) {
     if (error instanceof Refused)
       return [{ verdict: 'broken', reason: error.reason, text: `${text}${error.message}` }]
+    if (error instanceof RefusalError || error instanceof TransportError)
+      return [{ verdict: 'unchecked', reason: 'unreachable', text: `${text}${error.message}` }]
     if (error instanceof Unchecked)
       return [{ verdict: 'unchecked', reason: error.word, text: `${text}${error.message}` }]
     throw error

@@ -1185,71 +1185,68 @@ FEE_PERCENT = 20
 OPEN_ORDER = ("awaiting_payment", "paid", "delivered", "disputed")
 
 
+_ORDER_TEXT = re.compile(r"(-?[0-9]{1,78} ){4}[01]\Z")
+
+
 class Order:
-    """What is known of an order's money, in the smallest unit, until it is at its end."""
+    """What is known of an order's money, in the smallest unit, until it is at its end. Remembered as text: all in this order."""
 
-    def __init__(self, held=0, fee=None, taken=0, percent=100, is_open=False):
+    def __init__(self, held=0, fee=-1, taken=0, percent=100, is_open=0):
         self.held = held  # paid for it, less fees, payouts that arrived and what was written off
-        self.fee = fee  # the whole of it; None if the order's terms are not known
+        self.fee = fee  # the whole of it; below 0 if the order's terms are not known
         self.taken = taken
-        self.percent = percent  # of the fee, by a dispute's outcome
+        self.percent = percent  # that a dispute's outcome leaves of the fee
         self.is_open = is_open
-
-    def stored(self):
-        return [str(self.held), None if self.fee is None else str(self.fee), str(self.taken), str(self.percent), self.is_open]
 
 
 class LedgerMoney:
     """The sums that the entries so far give, and the orders of the market that are not at their end."""
 
-    def __init__(self, owed=None, stored=None):
-        self.owed = owed or dict.fromkeys(_COINS, 0)  # None after a seal whose entries are not there, as are the next two
-        self.liabilities = stated_liabilities(stored["liabilities"]) if stored else {coin: dict.fromkeys(PARTS, 0) for coin in _COINS}
-        self.orders = {}  # by order and coin
-        self.stated = bool(stored) and stored["stated"]  # whether closing entries state the liabilities by now
-        self.met = None if self.stated else dict.fromkeys((stored or {}).get("met", []), True)
-        self.below = {}  # orders that hold less than nothing: whether they did at the end of a seal before
-        for key, (*numbers, is_open) in (stored or {"orders": {}})["orders"].items():
-            self.orders[key] = Order(*[None if number is None else int(number) for number in numbers], is_open)
-            if self.orders[key].held < 0:
-                self.below[key] = True
+    def __init__(self, stored=None):
+        stored = stored or {"stated": False, "liabilities": {coin: dict.fromkeys(PARTS, "0") for coin in _COINS}, "met": [], "orders": {}}
+        self.sums = stated_liabilities(stored["liabilities"])  # None after a seal whose entries are not there, as are the orders
+        self.stated = stored["stated"]  # whether closing entries state the liabilities by now
+        self.met = dict.fromkeys(stored["met"], True)  # payouts that were owed once, until they do
+        self.orders = {key: Order(*map(int, text.split(" "))) for key, text in stored["orders"].items()}  # by order and coin
+        # Orders that hold less than nothing: whether they did at the end of a seal before.
+        self.below = {key: True for key, order in self.orders.items() if order.held < 0}
 
     def lose(self):
         """Forgets what follows from all entries, once some of them are not there."""
-        self.owed = self.liabilities = self.orders = None
+        self.sums = self.orders = None
         self.below = {}
+
+    def owed(self):
+        return self.sums and {coin: parts["orders"] + parts["owed"] for coin, parts in self.sums.items()}
 
     def state(self):
         """What is remembered of it; None if some entries were not there."""
-        if self.owed is None or self.liabilities is None or self.orders is None:
+        if self.sums is None or self.orders is None:
             return None
-        orders = {key: order.stored() for key, order in self.orders.items()}
-        met = {} if self.met is None else {"met": list(self.met)}
-        money = {"stated": self.stated, "liabilities": as_texts(self.liabilities), **met, "orders": orders}
-        return {"owed": {coin: str(total) for coin, total in self.owed.items()}, "money": money}
+        orders = {key: " ".join(str(number) for number in vars(order).values()) for key, order in self.orders.items()}
+        money = {"stated": self.stated, "liabilities": as_texts(self.sums), "met": list(self.met), "orders": orders}
+        return {"owed": {coin: str(total) for coin, total in self.owed().items()}, "money": money}
 
     def add(self, entry, findings):
         """Adds an entry to the sums and to its order. Returns whether what it says can be read."""
-        whole, parts = owed_change(entry), part_changes(entry, self.met)
-        known = isinstance(whole, tuple)
-        if known and self.owed:
-            self.owed = {**self.owed, whole[0]: self.owed[whole[0]] + whole[1]}
-        if isinstance(parts, tuple) and self.liabilities:
+        parts = part_changes(entry, None if self.stated else self.met)
+        if isinstance(parts, tuple) and self.sums:
             for part, change in parts[1].items():
-                self.liabilities[parts[0]][part] += change
-        findings.run(f"entry {entry['id']}", self._add_to_order, entry, whole[1] if known else 0)
+                self.sums[parts[0]][part] += change
+        findings.run(f"entry {entry['id']}", self._add_to_order, entry)
         return parts is not UNREADABLE
 
-    def _add_to_order(self, entry, change):
+    def _add_to_order(self, entry):
         """Raises NotHeld for a fee that is not as the terms of all orders say."""
         kind, data = entry["kind"], entry["data"]
-        name, coin, outcome, price = (data.get(member) for member in ("order_id", "coin", "outcome", "amount_raw"))
+        name, coin, price, whole = data.get("order_id"), data.get("coin"), data.get("amount_raw"), owed_change(entry)
+        change = whole[1] if isinstance(whole, tuple) else 0
         if self.orders is None or not isinstance(name, str):
             return
         if isinstance(data.get("status"), str):
             for key in (f"{name} {one}" for one in _COINS):
                 if key in self.orders:
-                    self.orders[key].is_open = data["status"] in OPEN_ORDER
+                    self.orders[key].is_open = int(data["status"] in OPEN_ORDER)
                     self._settle(key)
         if coin not in _COINS:
             return
@@ -1258,13 +1255,11 @@ class LedgerMoney:
         order.held += change
         placed = kind == "order" and data.get("step") == "ordered" and isinstance(price, str) and _AMOUNT.match(price)
         due = int(price) * FEE_PERCENT // 100 if placed else 0
-        if placed and order.fee is None:
-            order.fee, order.is_open = due, True
-        if kind == "dispute_outcome":
-            share = data.get("split_percent")
-            share = share if is_whole(share) and share <= 100 else 100
-            known = {"release": 100, "refund": 0, "split": share}
-            order.percent = known.get(outcome, order.percent) if isinstance(outcome, str) else order.percent
+        if placed and order.fee < 0:
+            order.fee, order.is_open = due, 1
+        if kind == "dispute_outcome" and data.get("outcome") in ("release", "refund", "split"):
+            share = data.get("split_percent") if data["outcome"] == "split" else 0 if data["outcome"] == "refund" else 100
+            order.percent = share if is_whole(share) and share <= 100 else 100
         if kind == "fee":
             order.taken -= change
         self._settle(key)
@@ -1272,8 +1267,8 @@ class LedgerMoney:
             return  # older ledgers were never held to this
         if placed and data.get("fee_raw") != str(due):
             raise NotHeld("wrong_fee", f"the order states the fee {shown(data.get('fee_raw'))}, and {due} are due")
-        most = (order.fee or 0) * order.percent // 100
-        if kind == "fee" and order.fee is not None and not 0 <= order.taken <= most:
+        most = order.fee * order.percent // 100
+        if kind == "fee" and order.fee >= 0 and not 0 <= order.taken <= most:
             raise NotHeld("wrong_fee", f"the fees of {shown(name)} come to {order.taken}, and {most} are due at most")
 
     def _settle(self, key):
@@ -1288,19 +1283,23 @@ class LedgerMoney:
 
     def check_closing(self, data, findings, where):
         """Checks the sums of a closing entry. What it states counts from then on, so that one false sum is one finding."""
-        stated, own = stated_sums(data.get("owed")), self.owed
-        self.owed = stated
+        stated, own = stated_sums(data.get("owed")), self.owed()
         if stated is None or (own and stated != own):
             sums = f"xno {own['xno']} and xmr {own['xmr']}" if own else "two sums"
             findings.add("wrong_owed", where, f"its closing entry states {shown(data.get('owed'))}, the entries give {sums}")
         self.stated = self.stated or "liabilities" in data
         if self.stated:
-            stated, own = stated_liabilities(data.get("liabilities")), self.liabilities
-            self.liabilities, self.met = stated, None
-            if stated is None or (own and stated != own):
+            whole, own = stated_liabilities(data.get("liabilities")), self.sums
+            self.sums, self.met = whole, {}
+            if whole is None or (own and whole != own):
                 due = json.dumps(as_texts(own)) if own else "ten sums"
                 message = f"its closing entry states the liabilities {shown(data.get('liabilities'))}, the entries give {due}"
                 findings.add("wrong_liabilities", where, message)
+        elif stated is None:
+            self.sums = None
+        else:
+            before = self.sums or {coin: dict.fromkeys(PARTS, 0) for coin in _COINS}
+            self.sums = {coin: {**parts, "orders": stated[coin] - parts["owed"]} for coin, parts in before.items()}
         # Entries of one moment may be numbered in any order, and a seal may end between them.
         for key, was_below in list(self.below.items()):
             self.below[key] = True
@@ -1314,17 +1313,11 @@ def is_money_state(value):
     return (
         isinstance(value, dict)
         and isinstance(value.get("stated"), bool)
-        and isinstance(value.get("orders"), dict)
-        and isinstance(value.get("met", []), list)
-        and all(isinstance(payout, str) for payout in value.get("met", []))
         and stated_liabilities(value.get("liabilities")) is not None
-        and all(
-            isinstance(order, list)
-            and len(order) == 5
-            and all(map(is_sum, (order[0], "0" if order[1] is None else order[1], order[2], order[3])))
-            and isinstance(order[4], bool)
-            for order in value["orders"].values()
-        )
+        and isinstance(value.get("met"), list)
+        and all(isinstance(payout, str) for payout in value["met"])
+        and isinstance(value.get("orders"), dict)
+        and all(isinstance(order, str) and _ORDER_TEXT.match(order) for order in value["orders"].values())
     )
 
 
@@ -1415,7 +1408,7 @@ class ChainAudit:
         check_signature(seal, self.keyring, self.findings, where)
         self.resumed_at = self.last_seq = self.signed = seal["seq"]
         self.head = self._before = seal
-        self._money, self._chained = LedgerMoney(stated_sums(memory["owed"]), memory["money"]), memory["chained"]
+        self._money, self._chained = LedgerMoney(memory["money"]), memory["chained"]
         self.unreadable, self.adoptions = memory["unreadable"], list(memory["adoptions"])
         self._logged, self._keys_stated, self._key_form = memory["logged"], memory["keys"], memory.get("key_form", 1)
         self.key_tree = self._older_key_tree = None

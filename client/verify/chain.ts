@@ -158,7 +158,7 @@ export class ChainWalk {
     checkSignature(head, this.keyring, this.findings, where)
     this.seq = this.signed = seal.seq
     this.head = this.#previous = { seal, payloadHash: memory.payload_hash }
-    if (memory.money !== undefined) this.#money = LedgerMoney.from(memory.owed, memory.money)
+    if (memory.money !== undefined) this.#money = LedgerMoney.from(memory.money)
     this.#isChained = memory.chained
     this.#isLogged = memory.logged
     this.#log = new GrowingTree(undefined, memory.log.size, memory.log.frontier)

@@ -71,6 +71,12 @@ export function readLiabilities(stated: unknown): Liabilities | undefined {
   return xno === undefined || xmr === undefined ? undefined : { xno, xmr }
 }
 
+/** What closing entries state as `owed`. */
+export const owedOf = ({ xno, xmr }: Liabilities): Owed => ({
+  xno: xno.orders + xno.owed,
+  xmr: xmr.orders + xmr.owed,
+})
+
 /** As closing entries state them. */
 export const showLiabilities = (liabilities: Liabilities) =>
   Object.fromEntries(
