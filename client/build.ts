@@ -75,7 +75,7 @@ await bundle(
     { name: 'base', test: /client\/(sealed-box|register|author-signatures|client)\.ts/, priority: 1 },
     {
       name: 'node',
-      test: /client\/(verify\/|messages|own-ledger|solvency|verify-receipt|token-file|command\/format)/,
+      test: /client\/(verify\/|messages|own-ledger|solvency|verify-receipt|token-file|command\/(format|command-error))/,
     },
   ],
 )
@@ -101,12 +101,25 @@ const { status } = spawnSync('tsc', ['--project', at('tsconfig.json'), '--checke
 })
 copyFileSync(at('../LICENSE-MIT'), path.join(DIST, 'LICENSE-MIT'))
 const nativeSearch = readFileSync(at('miner/native-search.c'), 'utf8')
-writeFileSync(path.join(DIST, 'native-search.c'), nativeSearch.replace(/\/\*[^]*?\*\/ */g, ''))
-removeUnreached(['index', 'browser', 'mine'].map((name) => path.join(DIST, `types/client/${name}.d.ts`)))
+writeFileSync(
+  path.join(DIST, 'native-search.c'),
+  nativeSearch.replace(/\/\*[^]*?\*\/ */g, '').replace(/\n\s+/g, '\n'),
+)
+const TYPE_ENTRIES = ['index', 'browser', 'mine'].map((name) => path.join(DIST, `types/client/${name}.d.ts`))
+removeUnreached(TYPE_ENTRIES)
 dropComments([
-  'types/client/{answer-check,author-signatures,errors,http,messages,mine,own-ledger,puzzle-solver,register,routes,sealed-box,token-file,verify-receipt,wire,work-bound}.d.*ts',
+  'types/client/{answer-check,author-signatures,errors,http,messages,mine,own-ledger,puzzle-solver,register,routes,sealed-box,solvency,token-file,verify-receipt,wire,work-bound}.d.*ts',
   'types/{client/miner,client/verify,shared/**}/*.d.ts',
 ])
+dropUnused(
+  globSync(
+    path.join(
+      DIST,
+      'types/{client/{work-bound,mine,miner/*,answer-check,author-signatures,http},shared/crypto/*}.d.ts',
+    ),
+  ),
+)
+removeUnreached(TYPE_ENTRIES)
 process.exitCode = status ?? 1
 
 /**
@@ -128,6 +141,35 @@ function withoutComments(text: string): string {
     return !isWithin
   })
   return kept.map((line) => line.trimStart()).join('\n')
+}
+
+/** Drops from type files without indents what nothing else names, and imports that are needed no more. */
+function dropUnused(files: readonly string[]): void {
+  const texts = new Map(
+    globSync(path.join(DIST, 'types/**/*.d.ts')).map((file) => [file, readFileSync(file, 'utf8')]),
+  )
+  for (let before = -1, size = 0; before !== size;) {
+    before = size
+    for (const file of files.filter((one) => !TYPE_ENTRIES.includes(one))) {
+      const parts = (texts.get(file) ?? '').split(/\n(?=export |import |type |interface |declare )/)
+      const others = [...texts].filter(([name]) => name !== file).map(([, text]) => text)
+      const isNamed = (part: string) => {
+        const [, name] =
+          /^(?:export )?(?:declare )?(?:type|interface|const|function|class) (\w+)/.exec(part) ?? []
+        const [, names] = /^import .*?\{(.*)\}/.exec(part) ?? []
+        const word = new RegExp(`\\b(${name ?? names?.replace(/\btype\b|\s/g, '').replaceAll(',', '|')})\\b`)
+        const within = parts.some((other) => other !== part && word.test(other))
+        return (
+          (name ?? names) === undefined ||
+          within ||
+          (name !== undefined && others.some((text) => word.test(text)))
+        )
+      }
+      texts.set(file, parts.filter(isNamed).join('\n'))
+    }
+    size = [...texts.values()].join('').length
+  }
+  for (const [file, text] of texts) writeFileSync(file, text)
 }
 
 /**
