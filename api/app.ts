@@ -25,6 +25,7 @@ import { passRoutes } from './routes/passes.ts'
 import { postRoutes } from './routes/posts.ts'
 import { reportRoutes } from './routes/reports.ts'
 import { sealRoutes } from './routes/seals.ts'
+import { solvencyRoutes } from './routes/solvency.ts'
 import { workRoutes } from './routes/work.ts'
 import { createWaits, type Waits } from './waits.ts'
 
@@ -63,6 +64,7 @@ export function createApp(ctx: Context): App {
     ...reportRoutes(),
     ...marketRoutes(ctx),
     ...sealRoutes(ctx),
+    ...solvencyRoutes(),
     ...logRoutes(),
   ]
   routes.unshift(...aboutRoutes(() => routes), ...documentRoutes(() => routes))

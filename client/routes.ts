@@ -174,6 +174,12 @@ export function createMethods({
       authed.post<wire.GetOrderAnswer>(SCHEMAS.GetOrderAnswer, '/market/refund-address', body),
     /** What the venue owes by the ledger, what it holds, and the Nano accounts that hold it. */
     solvency: () => open.get<wire.GetSolvencyAnswer>(SCHEMAS.GetSolvencyAnswer, '/market/solvency'),
+    /** What a seal states: all that isn't the venue's own, what it holds, and proofs that it controls that. */
+    solvencyStatement: (query: wire.GetSolvencyStatementQuery = {}) =>
+      open.get<wire.GetSolvencyStatementAnswer>(SCHEMAS.GetSolvencyStatementAnswer, '/solvency', query),
+    /** All proofs that the venue controls what its seals state, ascending. */
+    controlProofs: (query: wire.ListControlProofsQuery) =>
+      open.get<wire.ListControlProofsAnswer>(SCHEMAS.ListControlProofsAnswer, '/solvency/proofs', query),
     /** The chain of seals, ascending: the newest 10,000, or those after a seq. */
     seals: (query: wire.ListSealsQuery = {}) =>
       open.get<wire.ListSealsAnswer>(SCHEMAS.ListSealsAnswer, '/seal', query),

@@ -1261,6 +1261,115 @@ export const SCHEMAS = {
       honest_limits: { type: 'array', items: { type: 'string' } },
     },
   },
+  GetSolvencyStatementAnswer: {
+    type: 'object',
+    properties: {
+      at: { type: 'integer', maximum: 253402300799 },
+      seal: {
+        anyOf: [
+          {
+            type: 'object',
+            properties: {
+              seq: { type: 'integer', minimum: 1 },
+              at: { type: 'integer', maximum: 253402300799 },
+              entry_id: { type: 'integer', minimum: 1 },
+              signed: { type: 'boolean' },
+            },
+          },
+          { type: 'null' },
+        ],
+      },
+      liabilities: {
+        anyOf: [
+          {
+            type: 'object',
+            properties: { xno: { $ref: '#/$defs/Liabilities' }, xmr: { $ref: '#/$defs/Liabilities' } },
+          },
+          { type: 'null' },
+        ],
+      },
+      assets: {
+        anyOf: [
+          {
+            type: 'object',
+            properties: {
+              xno: { type: ['array', 'null'] },
+              xmr: {
+                anyOf: [
+                  {
+                    type: 'object',
+                    properties: {
+                      height: { type: 'integer' },
+                      balance: { type: 'string', pattern: '^(0|[1-9]\\d{0,38})$' },
+                      proof_hash: { type: ['string', 'null'], pattern: '^[0-9a-f]{64}$' },
+                    },
+                  },
+                  { type: 'null' },
+                ],
+              },
+              at: {
+                type: 'object',
+                properties: { xno: { type: ['integer', 'null'] }, xmr: { type: ['integer', 'null'] } },
+              },
+              unread: {
+                type: 'object',
+                properties: {
+                  xno: { type: 'string', pattern: '^\\S{1,256}$' },
+                  xmr: { type: 'string', pattern: '^\\S{1,256}$' },
+                },
+                optional: ['xno', 'xmr'],
+              },
+              more: { type: 'integer', minimum: 1 },
+            },
+            optional: ['more'],
+          },
+          { type: 'null' },
+        ],
+      },
+      control: {
+        type: 'object',
+        properties: {
+          xno: { type: 'array', items: { $ref: '#/$defs/ControlProof' } },
+          xmr: { type: 'array', items: { $ref: '#/$defs/ControlProof' } },
+        },
+      },
+      how_to_check: { type: 'array', items: { type: 'string' } },
+      honest_limits: { type: 'array', items: { type: 'string' } },
+    },
+  },
+  Liabilities: {
+    type: 'object',
+    properties: {
+      orders: { type: 'string' },
+      owed: { type: 'string' },
+      invoices: { type: 'string' },
+      remainders: { type: 'string' },
+      unassigned: { type: 'string' },
+    },
+  },
+  ControlProof: {
+    type: 'object',
+    properties: {
+      coin: { type: 'string', pattern: '^\\S{1,256}$' },
+      account: { type: 'string' },
+      address: { type: 'string' },
+      id: { type: 'string', pattern: '^ctl_[0-9A-Za-z]{1,60}$' },
+      at: { type: 'integer', maximum: 253402300799 },
+      seal_seq: { type: 'integer', minimum: 1 },
+      seal_hash: { type: 'string', pattern: '^[0-9a-f]{64}$' },
+      message: { type: 'string' },
+      signature: { type: 'string' },
+      total_raw: { type: 'string' },
+    },
+    optional: ['account', 'address', 'total_raw'],
+  },
+  ListControlProofsAnswer: {
+    type: 'object',
+    properties: {
+      proofs: { type: 'array', items: { $ref: '#/$defs/ControlProof' } },
+      count: { type: 'integer' },
+    },
+  },
   ListSealsAnswer: {
     type: 'object',
     properties: {
@@ -1499,6 +1608,10 @@ export const SCHEMAS = {
     | 'OrderSummary'
     | 'GetOrderAnswer'
     | 'GetSolvencyAnswer'
+    | 'GetSolvencyStatementAnswer'
+    | 'Liabilities'
+    | 'ControlProof'
+    | 'ListControlProofsAnswer'
     | 'ListSealsAnswer'
     | 'Seal'
     | 'GetSealProofAnswer'

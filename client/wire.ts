@@ -1280,6 +1280,98 @@ export type ListVectorsAnswer = {
   invalid: Record<string, JsonValue>
   count: number
 }
+export type GetSolvencyStatementAnswer = {
+  /** Unix seconds */
+  at: number
+  /** the newest, or the one that was asked for; entry_id is its closing entry */
+  seal: {
+    seq: number
+    /** Unix seconds */
+    at: number
+    entry_id: number
+    signed: boolean
+  } | null
+  /** what isn't the venue's own, as that entry states it; null in seals from before it did */
+  liabilities: {
+    xno: Liabilities
+    xmr: Liabilities
+  } | null
+  /** what is held, as that entry states it */
+  assets: {
+    /** confirmed blocks alone: the treasury first, then invoices’ accounts, the largest first */
+    xno:
+      | {
+          account: string
+          frontier: string | null
+          balance: string
+          receivable: {
+            hash: string
+            amount: string
+          }[]
+        }[]
+      | null
+    xmr: {
+      height: number
+      balance: string
+      /** SHA-256 of the newest reserve proof */
+      proof_hash: string | null
+    } | null
+    /** when they were read */
+    at: {
+      xno: number | null
+      xmr: number | null
+    }
+    unread: {
+      xno?: 'not_in_use' | 'manual' | 'unreachable' | 'stale' | 'no_proof'
+      xmr?: 'not_in_use' | 'manual' | 'unreachable' | 'stale' | 'no_proof'
+    }
+    /** accounts of Nano that are left out, the smallest */
+    more?: number
+  } | null
+  /** the newest proofs, or those of the seal that was asked for */
+  control: {
+    xno: ControlProof[]
+    xmr: ControlProof[]
+  }
+  how_to_check: string[]
+  honest_limits: string[]
+}
+export type Liabilities = {
+  /** decimal text of the smallest unit; below 0 too */
+  orders: string
+  /** decimal text of the smallest unit; below 0 too */
+  owed: string
+  /** decimal text of the smallest unit; below 0 too */
+  invoices: string
+  /** decimal text of the smallest unit; below 0 too */
+  remainders: string
+  /** decimal text of the smallest unit; below 0 too */
+  unassigned: string
+}
+export type ControlProof = {
+  coin: 'xno' | 'xmr'
+  /** of Nano */
+  account?: string
+  /** of Monero: the primary address of the wallet */
+  address?: string
+  /** id that begins with ctl_ */
+  id: string
+  /** Unix seconds */
+  at: number
+  seal_seq: number
+  /** SHA-256 of the canonical payload of that seal */
+  seal_hash: string
+  /** what was signed, as ASCII */
+  message: string
+  /** Nano: Ed25519 with Blake2b-512, 128 hex characters; Monero: a reserve proof */
+  signature: string
+  /** of Monero: what it shows, less what of that is spent; piconero */
+  total_raw?: string
+}
+export type ListControlProofsAnswer = {
+  proofs: ControlProof[]
+  count: number
+}
 export type GetConsistencyAnswer = {
   from: number
   to: number
@@ -1602,6 +1694,14 @@ export type ListEntriesQuery = {
 }
 export type GetReceiptQuery = {
   after?: number | undefined
+}
+export type GetSolvencyStatementQuery = {
+  seq?: number | undefined
+}
+export type ListControlProofsQuery = {
+  coin?: 'xno' | 'xmr' | undefined
+  after: string
+  limit?: number | undefined
 }
 export type GetCheckpointQuery = {
   witness?: string[] | undefined

@@ -86,6 +86,8 @@ const METHODS: Readonly<Record<string, string | Special>> = {
   dispute: 'disputeOrder',
   setRefundAddress: 'setRefundAddress',
   solvency: 'getSolvency',
+  solvencyStatement: 'getSolvencyStatement',
+  controlProofs: 'listControlProofs',
   seals: 'listSeals',
   sealProof: 'getSealProof',
   ledger: 'listEntries',

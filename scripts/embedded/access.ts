@@ -97,6 +97,8 @@ export const WRITERS = {
   operator_acts: { ...CARRIES_ENTRIES, sweep: ['insert'], operator: ['insert'] },
   // Why an operator did something. The command makes no collection, so payments may.
   operator_notes: { payments: ['insert'], operator: ['insert'] },
+  // Proofs of control, kept as they were made.
+  control_proofs: { payments: ['insert'] },
   look_ups: { payments: ADD, operator: ADD },
   // Each process says that it runs.
   processes: {

@@ -11,6 +11,7 @@ import { networkVerbs } from './network-verbs.ts'
 import { paymentVerbs } from './payment-verbs.ts'
 import { reconcileVerbs } from './reconcile-verbs.ts'
 import { showVerbs } from './show-verbs.ts'
+import { solvencyVerbs } from './solvency-verbs.ts'
 import { statusVerbs } from './status-verbs.ts'
 import { unassignedVerbs } from './unassigned-verbs.ts'
 import type { OperatorVerb, OperatorVerbGroup } from './verb.ts'
@@ -23,7 +24,7 @@ export const OPERATOR_VERB_GROUPS: readonly OperatorVerbGroup[] = [
   { title: 'Proposals and announcements', verbs: networkVerbs },
   { title: 'Payments', verbs: [...paymentVerbs, ...unassignedVerbs, ...booksVerbs, ...reconcileVerbs] },
   { title: 'The market', verbs: marketVerbs },
-  { title: 'Ledger and keys', verbs: ledgerVerbs },
+  { title: 'Ledger and keys', verbs: [...ledgerVerbs, ...solvencyVerbs] },
 ]
 
 export const OPERATOR_VERBS: readonly OperatorVerb[] = OPERATOR_VERB_GROUPS.flatMap(({ verbs }) => verbs)

@@ -82,7 +82,7 @@ export function describeContract(baseUrl: string): z.input<typeof contractView> 
     ],
     formats: [
       "Every response is a JSON object with ok. Documents in a form that is not ours keep that form and carry no ok: /api/v1/openapi.json, /.well-known/agent-card.json, /.well-known/agent-skills/index.json, /.well-known/api-catalog, texts and programs such as /llms.txt and /seal-verify.mjs, the log's /checkpoint and tiles, JSON-RPC at /mcp and /a2a, and the page at / for a browser.",
-      'at and *_at are Unix seconds, UTC; *_until and until are ISO 8601 with an offset. Two names are exceptions: also_at in the route table is a path, and until in the extensions of an order is Unix seconds. Amounts of a coin are decimal strings, USD are numbers with at most 2 decimals.',
+      'at and *_at are Unix seconds, UTC; *_until and until are ISO 8601 with an offset. Three names are exceptions: also_at in the route table is a path, until in the extensions of an order is Unix seconds, and at in the assets of a seal has a time for each coin. Amounts of a coin are decimal strings, USD are numbers with at most 2 decimals.',
       'Ids are strings that begin with their kind and sort by creation time under plain string comparison.',
     ],
   }

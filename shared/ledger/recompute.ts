@@ -6,6 +6,7 @@ import { TILE_HEIGHT, type Tile } from '../crypto/merkle.ts'
 import { verifySealFollows } from '../crypto/seal-payload.ts'
 import { applyKeyChange, keyState, readTreeAsStated } from './agent-keys.ts'
 import { verifyWholeChain } from './chain-check.ts'
+import { isAssets } from './assets.ts'
 import { computeLeaves, type EntryRecord } from './entry.ts'
 import { createEntryTree } from './entry-tree.ts'
 import { buildLogFromEntries, logState, readLogFromTiles, type LogState } from './log.ts'
@@ -50,8 +51,10 @@ export async function recomputeSeal(
   const computed = await recompute(ctx, seal, base, previousClosing, refuse)
   const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
   // Once a closing entry states all sums, each later one has to.
-  const isWhole = [previousClosing, computed.last].some((one) => one?.data['liabilities'] !== undefined)
-  const money = { sums: computed.sums, isWhole }
+  const { assets } = computed.last.data
+  if (assets === undefined && previousClosing?.data['assets'] !== undefined)
+    throw refuse(`entry ${computed.last._id} closes it and states no assets, as that of the seal before does`)
+  const money = { sums: computed.sums, assets: isAssets(assets) ? assets : undefined }
   const { data } = closingEntry(seal._id, seal.at, money, { prevSeal, ...before })
   const fault =
     findTreeFault(seal, computed.root, computed.sealDifferences) ??

@@ -11,7 +11,7 @@ import { closesSeal, closingEntry, countFrom, type StateBefore } from './solvenc
 
 /* Step 1 of a seal's order of writes, which sealer.ts argues: the closing entry. */
 
-type ClosingContext = Pick<Context, 'database' | 'entries' | 'leases' | 'metrics' | 'log' | 'now'>
+type ClosingContext = Pick<Context, 'database' | 'entries' | 'coins' | 'leases' | 'metrics' | 'log' | 'now'>
 
 /** A seal that is about to be made. */
 export interface SealBegun {
@@ -63,7 +63,7 @@ export async function* readUntilClosed(
       const [nowMs, databaseMs] = [ctx.now(), ctx.database.now()]
       if (nowMs - databaseMs > MAX_SIGNED_AHEAD_MS) logClockAhead(ctx, nowMs - databaseMs)
       const at = Math.max(unixSeconds(Math.min(nowMs, databaseMs)), previous?.at ?? 0)
-      const money = { sums: count.sums(), isWhole: true }
+      const money = { sums: count.sums(), assets: await ctx.coins.readAssets(unixSeconds(databaseMs)) }
       const closing = numberEntry({ ...closingEntry(seq, at, money, before), source }, due)
       // Ours or another's, it is read by the next round like any other entry, with those that came before it.
       if (await performStep(watch, 'closing', () => ctx.entries.append([closing]))) continue

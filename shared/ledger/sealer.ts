@@ -57,7 +57,10 @@ export interface SealerOptions {
   watch?: WatchStep
 }
 
-type SealerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'leases' | 'metrics' | 'log' | 'now'>
+type SealerContext = Pick<
+  Context,
+  'database' | 'entries' | 'coins' | 'seals' | 'leases' | 'metrics' | 'log' | 'now'
+>
 
 /**
  * Makes the next seal over all new entries and stores it, unsigned, with its closing entry and its tiles. The

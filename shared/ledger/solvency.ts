@@ -1,4 +1,6 @@
+import type { JsonValue } from '../crypto/canonical-json.ts'
 import type { StatedKeys } from './agent-keys.ts'
+import { isAssets, type Assets } from './assets.ts'
 import { isReadable, type EntryRecord } from './entry.ts'
 import type { PendingEntry } from './pending.ts'
 import { closingSource, sealRecordId } from './seal.ts'
@@ -244,8 +246,11 @@ export interface StateBefore {
 /** What a closing entry states of money. */
 export interface MoneyStated {
   sums: Liabilities
-  /** Whether it states all of them, as each does once one has; else what is owed alone. */
-  isWhole: boolean
+  /**
+   * What is held; each closing entry states that, and all of the sums, once one has. Undefined: it states what is owed
+   * alone, as those before.
+   */
+  assets: Assets | undefined
 }
 
 /**
@@ -258,7 +263,7 @@ export interface MoneyStated {
 export function closingEntry(
   seq: number,
   at: number,
-  { sums, isWhole }: MoneyStated,
+  { sums, assets }: MoneyStated,
   { prevSeal, log, keys }: StateBefore,
 ): PendingEntry {
   const { size, root } = log
@@ -271,7 +276,7 @@ export function closingEntry(
     data: {
       seal: sealRecordId(seq),
       owed: { xno: String(owed.xno), xmr: String(owed.xmr) },
-      ...(isWhole ? { liabilities } : {}),
+      ...(assets === undefined ? {} : { liabilities, assets: { ...assets } as unknown as JsonValue }),
       prev_seal: prevSeal,
       log: { size, root },
       keys: { ...keys },
@@ -280,8 +285,8 @@ export function closingEntry(
 }
 
 /**
- * Whether an entry is a closing entry of seal `seq`: by its kind, its source, the seal that it names, and
- * readable sums. Whether what it states is true isn't checked.
+ * Whether an entry is a closing entry of seal `seq`: by its kind, its source, the seal that it names, readable
+ * sums, and assets of the right form. Whether what it states is true isn't checked.
  */
 export function closesSeal(entry: EntryRecord, seq: number): boolean {
   if (entry.kind !== 'solvency' || !isReadable(entry) || entry.data['seal'] !== sealRecordId(seq))
@@ -289,8 +294,9 @@ export function closesSeal(entry: EntryRecord, seq: number): boolean {
   if (entry.source !== closingSource(seq) && !entry.source.startsWith(`${closingSource(seq)}/`)) return false
   try {
     parseOwed(entry)
-    parseLiabilities(entry)
-    return true
+    const { assets } = entry.data
+    // Its assets can't be computed again: their form says all that the signer can know of them.
+    return parseLiabilities(entry) === undefined ? assets === undefined : isAssets(assets)
   } catch {
     return false
   }

@@ -137,7 +137,7 @@ const HOW_TO_CHECK = [
 ]
 
 const HONEST_LIMITS = [
-  "Nobody can see a Monero wallet's balance from outside: for xmr there is the venue's word alone.",
+  "Nobody can see a Monero wallet's balance from outside: GET /solvency has proofs that the wallet made.",
   'Holding the coins today says nothing of tomorrow: no code forces a payout.',
 ]
 

@@ -29,9 +29,15 @@ export async function compareBooks(ctx: Context, driver: CoinDriver): Promise<vo
   await endOnNodeTrouble(ctx, coin, async () => {
     const found = await measureSurely(ctx, record, driver)
     if (found === undefined) return
-    const { address, height } = found
+    const { address, height, assets } = found
     const gapRaw = await bookOpening(ctx, record, found)
-    const fields = { gap_raw: String(gapRaw), gap_at: now, books_address: address }
+    const fields = {
+      gap_raw: String(gapRaw),
+      gap_at: now,
+      books_address: address,
+      assets,
+      assets_at: nowSeconds(ctx),
+    }
     await ctx.coins.noteGap(coin, { ...fields, ...omitUndefined({ books_height: height }) })
     if (gapRaw !== 0n && record.gap_raw !== fields.gap_raw)
       ctx.log.error({ coin, gap_raw: fields.gap_raw }, 'the books and the chain differ about what is held')

@@ -7,7 +7,10 @@ import { flag, maybe, nested, none, number, schemaOf, some, text, textOf } from 
 import type { RecordOf } from '../platform/fields.ts'
 import { recordsOf } from '../platform/records.ts'
 import { createAddressStore, type AddressGiver } from './address-store.ts'
+import type { Assets, MoneroAssets, NanoAssets } from '../ledger/assets.ts'
+import { assetsOf } from './assets.ts'
 import type { Coin } from './coin.ts'
+import { createControlStore } from './control-store.ts'
 
 /** What the workers store about a coin, since the API has no node and no wallet. */
 const coinFields = {
@@ -54,6 +57,12 @@ const coinFields = {
     remainders: maybe.text,
     unassigned: maybe.text,
   }),
+  /** What it holds, as closing entries state it, and when that was read; Unix seconds. */
+  assets: maybe.opaque<NanoAssets | MoneroAssets>(),
+  assets_at: maybe.number,
+  /** When the operator asked for proofs of control, and when making them was tried last; Unix seconds. */
+  prove_asked_at: maybe.number,
+  prove_tried_at: maybe.number,
   /** The treasury that was compared, and up to which height its chain was searched for deposits. */
   books_address: maybe.text,
   books_height: maybe.number,
@@ -64,7 +73,10 @@ export type CoinRecord = RecordOf<typeof coinFields>
 export const COIN_PROBLEMS = ['wallet', 'work', 'node'] as const
 export type CoinProblem = (typeof COIN_PROBLEMS)[number]
 
-export type BooksFields = Pick<CoinRecord, 'gap_raw' | 'gap_at' | 'books_address' | 'books_height'>
+export type BooksFields = Pick<
+  CoinRecord,
+  'gap_raw' | 'gap_at' | 'books_address' | 'books_height' | 'assets' | 'assets_at'
+>
 export type TreasuryFields = Pick<CoinRecord, 'treasury_address' | 'treasury_raw' | 'treasury_short_raw'>
 /** What a coin's watcher reports. */
 type WatchFields = Omit<
@@ -112,8 +124,10 @@ export function createCoinStore(connection: Connection, addressGiver?: AddressGi
   const coins = recordsOf(connection.model<CoinRecord>('Coin', coinSchema))
   const rates = recordsOf(connection.model<RateRecord>('Rate', rateSchema))
   const lookUps = recordsOf(connection.model<LookUpRecord>('LookUp', lookUpSchema))
+  const controls = createControlStore(connection)
   return {
     models: { coins: coins.model, rates: rates.model },
+    controls,
     addresses: createAddressStore(connection, addressGiver),
     /** The sentence that this process logged last about a subject; watch-round.ts. */
     lastLogged: new Map<string, string | undefined>(),
@@ -167,6 +181,18 @@ export function createCoinStore(connection: Connection, addressGiver?: AddressGi
         { _id: coin },
         gaps === undefined ? { $unset: { ledger_gaps: 1 } } : { $set: { ledger_gaps: gaps } },
       ),
+    /** What the next closing entry states of the coins that are held. @param now Unix seconds */
+    async readAssets(now: number): Promise<Assets> {
+      const [xno, xmr, proof] = await Promise.all([
+        coins.one({ _id: 'xno' }),
+        coins.one({ _id: 'xmr' }),
+        controls.last('xmr'),
+      ])
+      return assetsOf({ xno, xmr }, proof?.signature, now)
+    },
+    askForProofs: (coin: Coin, at: number) => coins.change({ _id: coin }, { $set: { prove_asked_at: at } }),
+    noteProveTried: (coin: Coin, at: number) =>
+      coins.change({ _id: coin }, { $set: { prove_tried_at: at }, $unset: { prove_asked_at: 1 } }),
     halt: (coin: Coin, at: number, reason: string, session?: Session) =>
       coins.change({ _id: coin, halted: none }, { $set: { halted: { at, reason } } }, session),
     resume: (coin: Coin, session?: Session) =>

@@ -1,4 +1,6 @@
+import type { Assets, MoneroAssets, NanoAssets } from '../ledger/assets.ts'
 import type { Coin } from './coin.ts'
+import type { ControlProof } from './control-store.ts'
 import type { CoinProblem, CoinRecord } from './coin-store.ts'
 import type { AddressRecord } from './address-store.ts'
 import type { ArrivalRecord, PaymentRecord, SeenPayment } from './arrival.ts'
@@ -52,7 +54,23 @@ export interface CoinDriver {
   reconcile(before: CoinRecord | undefined, findings: Findings): Promise<WalletState>
   /** What the chain holds now, for books.ts; undefined if it cannot be read at rest. */
   holdings(): Promise<Holdings | undefined>
+  /**
+   * Makes proofs that the wallet controls what a seal states: a signature for each of its accounts that is the
+   * wallet's, or one proof of all of the wallet; none if it holds nothing.
+   */
+  proveControl(seal: ControlledSeal): Promise<MadeProof[]>
 }
+
+/** What a proof of control is about: a seal, and what it states. */
+export interface ControlledSeal {
+  readonly seq: number
+  /** SHA-256 of its canonical payload, as hex. */
+  readonly hash: string
+  readonly assets: Assets
+}
+
+/** What a wallet has made for one account. */
+export type MadeProof = Pick<ControlProof, 'account' | 'message' | 'signature' | 'total_raw'>
 
 export interface Holdings {
   readonly address: string
@@ -60,6 +78,8 @@ export interface Holdings {
   readonly heldRaw: bigint
   /** Confirmed money that is no payment of an invoice, and not on record yet. */
   readonly unrecorded: readonly Pick<SeenPayment, 'coin' | 'tx' | 'addressIndex' | 'amountRaw'>[]
+  /** The same as closing entries state it. */
+  readonly assets: NanoAssets | MoneroAssets
   /** The height up to which the chain was searched for deposits. */
   readonly height?: number
 }

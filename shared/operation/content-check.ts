@@ -12,6 +12,7 @@ import { computeLeaves, type EntryRecord } from '../ledger/entry.ts'
 import type { EntryKind } from '../ledger/pending.ts'
 import { headOf, type SealRecord } from '../ledger/seal.ts'
 import { applyKeyChange, keyState } from '../ledger/agent-keys.ts'
+import { isAssets } from '../ledger/assets.ts'
 import { createKeyTree, type KeyTree } from '../crypto/key-tree.ts'
 import { createLogTree, type LogTree } from '../crypto/log-tree.ts'
 import { logState, readLogFromFullTiles } from '../ledger/log.ts'
@@ -263,8 +264,10 @@ function createClosingCheck({ seals }: CheckContext, state: StateAfter, report: 
   /** Compares what a closing entry states with what follows from the entries before. */
   const checkStated = (entry: EntryRecord): void => {
     const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
-    isWhole ||= entry.data['liabilities'] !== undefined
-    const money = { sums: count.sums(), isWhole }
+    const { assets } = entry.data
+    if (isWhole && assets === undefined) report(`entry ${entry._id}: seal ${seq} states no assets any more`)
+    isWhole ||= assets !== undefined
+    const money = { sums: count.sums(), assets: isAssets(assets) ? assets : undefined }
     const { data: expected } = closingEntry(seq, entry.at, money, { prevSeal, ...before })
     for (const field of ['owed', 'liabilities', 'prev_seal', 'log', 'keys'])
       if (canonicalJson(entry.data[field] ?? null) !== canonicalJson(expected[field] ?? null))

@@ -20,6 +20,7 @@ export const ID_PREFIXES = {
   reconciliation: 'rcn',
   announcement: 'ann',
   operator_act: 'opr',
+  control_proof: 'ctl',
 } as const
 
 export type RecordKind = keyof typeof ID_PREFIXES

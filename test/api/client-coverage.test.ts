@@ -92,6 +92,8 @@ const CALLS: Record<Method, (client: Client) => Promise<unknown>> = {
   dispute: (client) => client.dispute({ order_id: 'o', reason: 'r', ...SIGNED }),
   setRefundAddress: (client) => client.setRefundAddress({ order_id: 'o', address: 'nano_1', ...SIGNED }),
   solvency: (client) => client.solvency(),
+  solvencyStatement: (client) => client.solvencyStatement({ seq: 1 }),
+  controlProofs: (client) => client.controlProofs({ coin: 'xno', after: 'ctl_1', limit: 1 }),
   seals: (client) => client.seals({ after_seq: 1, limit: 1 }),
   sealProof: (client) => client.sealProof({ seq: 1, index: 0 }),
   ledger: (client) => client.ledger({ from_id: 1, kind: 'post', agent: 'agt_1', limit: 1 }),

@@ -136,8 +136,8 @@ describe('the OpenAPI document', () => {
     }
   })
 
-  it('is short enough to be read whole, less than 150 KiB, with each path once', () => {
-    expect(Buffer.byteLength(written)).toBeLessThan(150 * 1024)
+  it('is short enough to be read whole, less than 160 KiB, with each path once', () => {
+    expect(Buffer.byteLength(written)).toBeLessThan(160 * 1024)
   })
 
   it('holds nothing that a generator of clients is known to fail at, and closes no answer to fields that are added', () => {
@@ -261,7 +261,7 @@ describe('the OpenAPI document', () => {
     }
     expect(met.size).toBe(forms.length)
     // Those that /contract names.
-    expect([...exceptions].sort()).toEqual(['also_at', 'until in extensions'])
+    expect([...exceptions].sort()).toEqual(['also_at', 'at', 'until in extensions'])
   })
 
   it('has no reference that leads nowhere and no schema that says nothing', () => {

@@ -321,6 +321,7 @@ describe('npm run operator', () => {
       ['unassigned', 'keep', await nobodysMoney()],
       ['payout-paid', await owedPayout(), 'ab'.repeat(32)],
       ['payout-hold', await owedPayout()],
+      ['prove-control', 'xno'],
       ['pay', (await market()).seller.id],
       ['dispute', await disputedOrder(), 'release'],
       ['dispute', await disputedOrder(), 'split', '40'],

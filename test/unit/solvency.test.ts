@@ -216,7 +216,7 @@ describe("what isn't the venue's own, by the ledger alone", () => {
     expect((await countFrom(undefined, pages)).sums()).toEqual(NO_MONEY)
     expect((await countFrom(closing(3), pages)).sums()).toEqual(sums)
     expect(asked).toEqual([])
-    const { liabilities: _, ...before } = closing(3).data
+    const { liabilities: _, assets: _held, ...before } = closing(3).data
     expect(xnoOf(await countFrom(closing(3, { data: before }), pages))).toBe('orders 80')
     expect(asked).toEqual([[1, 10]])
   })
@@ -224,6 +224,20 @@ describe("what isn't the venue's own, by the ledger alone", () => {
 
 const KEYS = { root: 'aa', count: 3, v: 2 } as const
 const state = { prevSeal: 'bb', log: { size: 9, root: 'cc' }, keys: KEYS }
+const HASH = 'AB'.repeat(32)
+const assets = {
+  xno: [
+    {
+      account: `nano_3${'1'.repeat(59)}`,
+      frontier: HASH,
+      balance: '5',
+      receivable: [{ hash: HASH, amount: '7' }],
+    },
+  ],
+  xmr: { height: 7, balance: '12', proof_hash: null },
+  at: { xno: 100, xmr: 90 },
+  unread: { xmr: 'no_proof' as const },
+}
 const sums = {
   xno: { orders: -7n, owed: 2n, invoices: 3n, remainders: 4n, unassigned: 5n },
   xmr: { orders: 12n, owed: 0n, invoices: 0n, remainders: 0n, unassigned: 0n },
@@ -233,7 +247,7 @@ const stated = {
   xmr: { orders: '12', owed: '0', invoices: '0', remainders: '0', unassigned: '0' },
 }
 const closing = (seq: number, more: Partial<EntryRecord> = {}): EntryRecord => {
-  const { source, at, kind, data } = closingEntry(seq, 200, { sums, isWhole: true }, state)
+  const { source, at, kind, data } = closingEntry(seq, 200, { sums, assets }, state)
   return { _id: 10, record: 'seal_3', source, at, kind, data, ...more }
 }
 
@@ -246,9 +260,9 @@ describe('the entry that closes a seal', () => {
       log: { size: 9, root: 'cc' },
       keys: KEYS,
     }
-    const of = (isWhole: boolean) => closingEntry(3, 200, { sums, isWhole }, state)
-    expect(of(false)).toEqual({ source: 'seal_3/solvency', at: 200, kind: 'solvency', data: before })
-    expect(of(true).data).toEqual({ ...before, liabilities: stated })
+    const of = (held?: typeof assets) => closingEntry(3, 200, { sums, assets: held }, state)
+    expect(of()).toEqual({ source: 'seal_3/solvency', at: 200, kind: 'solvency', data: before })
+    expect(of(assets).data).toEqual({ ...before, liabilities: stated, assets })
     expect(parseLiabilities(closing(3))).toEqual(sums)
     expect(parseLiabilities(closing(3, { data: before }))).toBeUndefined()
     expect(parseOwed(closing(3))).toEqual({ xno: -5n, xmr: 12n })
@@ -266,6 +280,10 @@ describe('the entry that closes a seal', () => {
       [false, closing(3, { data: { ...data, seal: 'seal_2' } })],
       [false, closing(3, { data: { ...data, owed: { xno: '1' } } })],
       [false, closing(3, { data: { ...data, liabilities: null } })],
+      [false, closing(3, { data: { ...data, assets: { ...assets, xno: [{ account: 'nano_1' }] } } })],
+      [false, closing(3, { data: { ...data, assets: { ...assets, unread: { xno: 'unwilling' } } } })],
+      [false, closing(3, { data: { ...data, assets: { ...assets, beside: 1 } } })],
+      [true, closing(3, { data: { ...data, assets: { ...assets, xno: null, xmr: null, more: 2 } } })],
       [false, closing(3, { data: { ...data, liabilities: { ...stated, xmr: { orders: '12' } } } })],
       [false, closing(3, { at: -1 })],
     ]

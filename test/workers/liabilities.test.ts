@@ -53,7 +53,7 @@ async function sealStating(change: (data: Data) => Data) {
 }
 /** As versions before this one stated it. */
 const withoutLiabilities = (data: Data): Data =>
-  Object.fromEntries(Object.entries(data).filter(([name]) => name !== 'liabilities'))
+  Object.fromEntries(Object.entries(data).filter(([name]) => name !== 'liabilities' && name !== 'assets'))
 
 /** What a verifier says of the whole ledger. */
 async function verdicts() {

@@ -1,6 +1,7 @@
 import { compareBooks } from '../../shared/money/books.ts'
 import { fillStocks } from '../../shared/money/address-pool.ts'
 import { answerLookUp, checkInvoiceAddress, watchCoin } from '../../shared/money/watch-round.ts'
+import { proveControl } from '../../shared/money/control-service.ts'
 import type { CoinDriver } from '../../shared/money/driver.ts'
 import { moneroDriver } from '../../shared/money/coins/monero/monero-driver.ts'
 import { requireMonero } from '../../shared/money/coins/monero/monero-gateway.ts'
@@ -42,7 +43,12 @@ const jobsOf = (open: (ctx: CoinsContext) => CoinDriver): CoinJobs => ({
   },
   fill: (ctx, { holder, given = -1 }) =>
     fillStocks(ctx, open(ctx), holder === undefined ? undefined : { holder, given }),
-  send: (ctx) => payoutRound(ctx, open(ctx)),
+  async send(ctx) {
+    const driver = open(ctx)
+    const result = await payoutRound(ctx, driver)
+    await proveControl(ctx, driver)
+    return result
+  },
   async reconcile(ctx, { reconciliation_id: id, take_over: takeOver }) {
     await reconcileCoin(ctx, open(ctx), takeOver, id)
     return {}

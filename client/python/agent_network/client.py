@@ -224,6 +224,14 @@ class Client:
         """What the venue owes by the ledger, what it holds, and the Nano accounts that hold it."""
         return self._transport.get("/market/solvency")  # type: ignore[no-any-return]
 
+    def solvency_statement(self, *, seq: Optional[int] = None) -> wire.GetSolvencyStatementAnswer:
+        """What a seal states: all that isn't the venue's own, what it holds, and proofs that it controls that."""
+        return self._transport.get("/solvency", {"seq": seq})  # type: ignore[no-any-return]
+
+    def control_proofs(self, *, after: str, coin: Optional[Literal["xno", "xmr"]] = None, limit: Optional[int] = None) -> wire.ListControlProofsAnswer:
+        """All proofs that the venue controls what its seals state, ascending."""
+        return self._transport.get("/solvency/proofs", {"after": after, "coin": coin, "limit": limit})  # type: ignore[no-any-return]
+
     def seals(self, *, after_seq: Optional[int] = None, limit: Optional[int] = None) -> wire.ListSealsAnswer:
         """The chain of seals, ascending: the newest 10,000, or those after a seq."""
         return self._transport.get("/seal", {"after_seq": after_seq, "limit": limit})  # type: ignore[no-any-return]

@@ -1131,6 +1131,101 @@ class ListVectorsAnswer(TypedDict):
     count: int
 
 
+class GetSolvencyStatementAnswerSeal0(TypedDict):
+    seq: int
+    at: int
+    entry_id: int
+    signed: bool
+
+
+class GetSolvencyStatementAnswerLiabilities0(TypedDict):
+    xno: Liabilities
+    xmr: Liabilities
+
+
+class GetSolvencyStatementAnswerAssets0XnoItemReceivableItem(TypedDict):
+    hash: str
+    amount: str
+
+
+class GetSolvencyStatementAnswerAssets0XnoItem(TypedDict):
+    account: str
+    frontier: Union[str, None]
+    balance: str
+    receivable: List[GetSolvencyStatementAnswerAssets0XnoItemReceivableItem]
+
+
+class GetSolvencyStatementAnswerAssets0Xmr0(TypedDict):
+    height: int
+    balance: str
+    proof_hash: Union[str, None]
+
+
+class GetSolvencyStatementAnswerAssets0At(TypedDict):
+    xno: Union[int, None]
+    xmr: Union[int, None]
+
+
+class GetSolvencyStatementAnswerAssets0Unread(TypedDict, total=False):
+    xno: Literal["not_in_use", "manual", "unreachable", "stale", "no_proof"]
+    xmr: Literal["not_in_use", "manual", "unreachable", "stale", "no_proof"]
+
+
+class _GetSolvencyStatementAnswerAssets0(TypedDict):
+    xno: Union[List[GetSolvencyStatementAnswerAssets0XnoItem], None]
+    xmr: Union[GetSolvencyStatementAnswerAssets0Xmr0, None]
+    at: GetSolvencyStatementAnswerAssets0At
+    unread: GetSolvencyStatementAnswerAssets0Unread
+
+
+class GetSolvencyStatementAnswerAssets0(_GetSolvencyStatementAnswerAssets0, total=False):
+    more: int
+
+
+class GetSolvencyStatementAnswerControl(TypedDict):
+    xno: List[ControlProof]
+    xmr: List[ControlProof]
+
+
+class GetSolvencyStatementAnswer(TypedDict):
+    at: int
+    seal: Union[GetSolvencyStatementAnswerSeal0, None]
+    liabilities: Union[GetSolvencyStatementAnswerLiabilities0, None]
+    assets: Union[GetSolvencyStatementAnswerAssets0, None]
+    control: GetSolvencyStatementAnswerControl
+    how_to_check: List[str]
+    honest_limits: List[str]
+
+
+class Liabilities(TypedDict):
+    orders: str
+    owed: str
+    invoices: str
+    remainders: str
+    unassigned: str
+
+
+class _ControlProof(TypedDict):
+    coin: Literal["xno", "xmr"]
+    id: str
+    at: int
+    seal_seq: int
+    seal_hash: str
+    message: str
+    signature: str
+
+
+class ControlProof(_ControlProof, total=False):
+    account: str
+    address: str
+    total_raw: str
+
+
+class ListControlProofsAnswer(TypedDict):
+    proofs: List[ControlProof]
+    count: int
+
+
 GetConsistencyAnswer = TypedDict("GetConsistencyAnswer", {"from": "int", "to": "int", "from_root": "str", "to_root": "str", "hashes": "List[str]"}, total=True)
 
 
@@ -1439,6 +1534,19 @@ class ListEntriesQuery(TypedDict, total=False):
 
 class GetReceiptQuery(TypedDict, total=False):
     after: int
+
+
+class GetSolvencyStatementQuery(TypedDict, total=False):
+    seq: int
+
+
+class _ListControlProofsQuery(TypedDict):
+    after: str
+
+
+class ListControlProofsQuery(_ListControlProofsQuery, total=False):
+    coin: Literal["xno", "xmr"]
+    limit: int
 
 
 class GetCheckpointQuery(TypedDict, total=False):

@@ -19,6 +19,10 @@ export const address = z.object({ address: base58 })
 export const addresses = z.object({ addresses: z.array(z.object({ address: base58, address_index: u32 })) })
 export const createAddress = z.object({ addresses: z.array(base58), address_indices: z.array(u32) })
 export const nothing = z.object({})
+export const reserveProof = z.object({
+  signature: z.string().regex(/^ReserveProofV[0-9][0-9A-Za-z]{1,10000000}$/),
+})
+export const checkedProof = z.object({ good: z.boolean(), total: u64.default(0n), spent: u64.default(0n) })
 
 const row = z.object({
   txid: hash,

@@ -1,4 +1,5 @@
-import type { CoinDriver } from '../../driver.ts'
+import { controlMessage } from '../../../crypto/control-message.ts'
+import type { CoinDriver, ControlledSeal, MadeProof } from '../../driver.ts'
 import { compareOutgoing, readHeight } from './monero-chain.ts'
 import type { MoneroContext } from './monero-gateway.ts'
 import { moneroHoldings } from './monero-holdings.ts'
@@ -27,6 +28,7 @@ export function moneroDriver(ctx: MoneroContext): CoinDriver {
     isUnderWay: async () => (await listOpen(ctx)).length + (await listRecent(ctx)).length > 0,
     pay: (next) => payMonero(ctx, next),
     holdings: () => moneroHoldings(ctx),
+    proveControl: (seal) => proveReserve(ctx, seal),
     reconcile: (before, findings) => reconcileWallet(ctx, before, findings),
   }
 }
@@ -42,4 +44,16 @@ async function findTransaction({ monero: { wallet } }: MoneroContext, tx: string
   ]
   if (pays.length === 0) return undefined
   return pays.map(({ address: to, amountPico: amountRaw, isConfirmed }) => ({ to, amountRaw, isConfirmed }))
+}
+
+/** Makes a proof of all that the wallet has. @returns none if that is nothing */
+async function proveReserve(
+  { monero: { wallet } }: MoneroContext,
+  seal: ControlledSeal,
+): Promise<MadeProof[]> {
+  if ((await wallet.heldInBlocks()) === 0n) return []
+  const account = await wallet.primaryAddress()
+  const message = controlMessage(seal.seq, seal.hash, account)
+  const { signature, totalPico } = await wallet.proveReserve(account, message)
+  return [{ account, message, signature, total_raw: String(totalPico) }]
 }

@@ -16,7 +16,8 @@ export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | und
   const height = await readHeight(ctx, coin)
   const sinceHeight = Math.max(0, Math.min(coin?.books_height ?? height, height) - REORG_BLOCKS)
   const incoming = await wallet.listIncoming({ sinceHeight, withoutPool: true })
-  let heldRaw = await wallet.heldInBlocks()
+  const balanceRaw = await wallet.heldInBlocks()
+  let heldRaw = balanceRaw
   heldRaw += await sumSentAhead(ctx, firstCompared(coin, height))
   // Payments count once they are settled.
   const txs = incoming.map(({ txHash }) => txHash)
@@ -37,6 +38,7 @@ export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | und
     address: await wallet.primaryAddress(),
     heldRaw,
     height,
+    assets: { height, balance: String(balanceRaw) },
     unrecorded: deep.map(({ txHash, minor, amountPico }) => {
       return { coin: 'xmr', tx: txHash, addressIndex: minor, amountRaw: amountPico }
     }),

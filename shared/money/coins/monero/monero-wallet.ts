@@ -426,6 +426,24 @@ function balanceCalls({ query, order, refresh }: WalletRpc) {
       return { totalPico: answer.balance, unlockedPico: answer.unlocked_balance, blocksToUnlock }
     },
 
+    /**
+     * Makes a proof of all outputs that aren't spent, bound to a message, and checks it.
+     *
+     * @returns `totalPico`: what it shows, less what of that is spent
+     * @throws NodeRefused, also if the proof isn't good
+     */
+    async proveReserve(address: string, message: string): Promise<{ signature: string; totalPico: bigint }> {
+      await refresh()
+      const { signature } = await order(answers.reserveProof, 'get_reserve_proof', { all: true, message })
+      const checked = await order(answers.checkedProof, 'check_reserve_proof', {
+        address,
+        message,
+        signature,
+      })
+      if (!checked.good) throw new NodeRefused('check_reserve_proof', 'the proof is not good')
+      return { signature, totalPico: checked.total - checked.spent }
+    },
+
     /** Reads the balance in blocks, in piconero: balance() also counts what was last seen in the pool. */
     async heldInBlocks(): Promise<bigint> {
       await refresh()

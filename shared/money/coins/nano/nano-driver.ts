@@ -1,7 +1,14 @@
 import { randomInt } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { noteProblem } from '../../coin-state.ts'
-import { AGREES, NOT_COMPARED, type AddressSource, type CoinDriver } from '../../driver.ts'
+import {
+  AGREES,
+  NOT_COMPARED,
+  type AddressSource,
+  type CoinDriver,
+  type ControlledSeal,
+  type MadeProof,
+} from '../../driver.ts'
 import { reconcileAccounts } from './nano-reconcile.ts'
 import { nanoHoldings } from './nano-holdings.ts'
 import type { NanoContext } from './nano-gateway.ts'
@@ -49,6 +56,7 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
     pay: (next) => payFromTreasury(ctx, next),
     sweep: (round) => sweep(ctx, round),
     holdings: () => nanoHoldings(ctx),
+    proveControl: (seal) => signControl(ctx, seal),
     reconcile: (_before, findings) => reconcileAccounts(ctx, findings),
   }
 }
@@ -80,4 +88,21 @@ function nanoAddresses(ctx: NanoContext): AddressSource {
       Promise.resolve(TREASURY_INDEX + 1 + ((Math.max(0, highest) + randomInt(SPREAD)) % INDEXES)),
     derive,
   }
+}
+
+/** Signs for each account of a seal that is one of this seed's. */
+async function signControl(ctx: NanoContext, { seq, hash, assets }: ControlledSeal): Promise<MadeProof[]> {
+  const accounts = (assets.xno ?? []).map(({ account }) => account)
+  const { keys, treasury } = ctx.nano.wallet()
+  const records = await ctx.coins.addresses.listByAddress('xno', accounts)
+  const indexes = new Map(records.map(({ address, index }) => [address, index]))
+  indexes.set(treasury.address, treasury.index)
+  const made: MadeProof[] = []
+  for (const account of accounts) {
+    const index = indexes.get(account)
+    if (index === undefined || keys.deriveAccount(index).address !== account) continue
+    made.push({ account, ...keys.signControl(index, seq, hash) })
+    if (made.length % DERIVED_AT_ONCE === 0) await setImmediate()
+  }
+  return made
 }

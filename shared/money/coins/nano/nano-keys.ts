@@ -4,6 +4,7 @@ import { blake2b } from '@noble/hashes/blake2.js'
 import { bytesToHex, concatBytes, hexToBytes } from '@noble/hashes/utils.js'
 import { readPrivateFile } from '../../../platform/private-file.ts'
 import { StartError } from '../../../platform/process.ts'
+import { controlMessage } from '../../../crypto/control-message.ts'
 import { encodeNanoAddress } from '../../../crypto/nano-address.ts'
 import { hashNanoBlock, isSignedByAccount, type UnsignedNanoBlock } from './nano-blocks.ts'
 
@@ -27,12 +28,14 @@ export interface NanoAccount {
   readonly publicKey: string
 }
 
-/** Neither the seed nor a secret key can be read from it; it signs blocks and nothing else. */
+/** Neither the seed nor a secret key can be read from it; it signs blocks and proofs of control, and nothing else. */
 export interface NanoKeys {
   /** @throws TypeError */
   deriveAccount(index: number): NanoAccount
   /** 64 and 128 upper-case hex characters; deterministic. @throws TypeError for a block of another account */
   signBlock(index: number, block: UnsignedNanoBlock): { readonly hash: string; readonly signature: string }
+  /** Signs the text by which an account shows that it knows a seal; it is no block, and the signature 128 hex characters. */
+  signControl(index: number, seq: number, sealHash: string): { message: string; signature: string }
 }
 
 /** Opens the seed in a file that its owner alone may read. @throws StartError without the file's content */
@@ -78,6 +81,15 @@ export function createNanoKeys(seed: string): NanoKeys {
       if (!isSignedByAccount({ ...block, signature }))
         throw new Error('a block was signed wrongly; the signature was thrown away')
       return { hash, signature }
+    },
+    signControl: (index, seq, sealHash) => {
+      const { account, secretKey } = derive(index)
+      const message = controlMessage(seq, sealHash, account.address)
+      const bytes = new TextEncoder().encode(message)
+      const signature = nanoEd25519.sign(bytes, secretKey)
+      if (!nanoEd25519.verify(signature, bytes, hexToBytes(account.publicKey)))
+        throw new Error('a text was signed wrongly; the signature was thrown away')
+      return { message, signature: bytesToHex(signature) }
     },
   }
 }

@@ -7,6 +7,7 @@ import { createEntryStore } from '../../../../shared/ledger/entry-store.ts'
 import type { PendingEntry } from '../../../../shared/ledger/pending.ts'
 import { makeSeal } from '../../../../shared/ledger/sealer.ts'
 import type { SealRecord } from '../../../../shared/ledger/seal.ts'
+import { createCoinStore } from '../../../../shared/money/coin-store.ts'
 import { createSealStore } from '../../../../shared/ledger/seal-store.ts'
 import { sequencePending } from '../../../../shared/ledger/sequencer.ts'
 import { closesSeal } from '../../../../shared/ledger/solvency.ts'
@@ -81,6 +82,7 @@ function openStores(connection: Connection) {
   return {
     entries: createEntryStore(connection),
     seals: createSealStore(connection),
+    coins: createCoinStore(connection),
     posts: createPostStore(connection, PATIENCE_MS),
   }
 }
