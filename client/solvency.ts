@@ -1,13 +1,8 @@
-import type { Client, Entry } from './client.ts'
+import type { Client, ControlProof, Entry } from './client.ts'
 import { RefusalError, TransportError } from './errors.ts'
 import { checkAnyReceipt, fetchReceipt, type Verified } from './verify-receipt.ts'
-import {
-  checkNanoAssets,
-  controlMessage,
-  isSignedByAccount,
-  readAssets,
-  type Assets,
-} from './verify/assets.ts'
+import { controlMessage } from '../shared/crypto/control-message.ts'
+import { checkNanoAssets, isSignedByAccount, readAssets, type Assets } from './verify/assets.ts'
 import { checkService, verify } from './verify/check.ts'
 import { Findings, Refused, Unchecked } from './verify/findings.ts'
 import {
@@ -19,8 +14,7 @@ import {
 } from './verify/liabilities.ts'
 import { isAmount } from './verify/owed.ts'
 import { checkSignature, Keyring, readSeal, sha256Hex } from './verify/seals.ts'
-import { beginPatience, getJson } from './verify/service.ts'
-import { isObject, isWhole, memberOf, type Fields } from './verify/values.ts'
+import { isObject, type Fields } from './verify/values.ts'
 import type { SealTrust, Verification } from './verify/verification.ts'
 
 /*
@@ -102,23 +96,21 @@ interface Statement {
   entryId: number
   liabilities: Liabilities
   assets: Assets
-  control: Fields
+  control: { readonly [C in Coin]: readonly ControlProof[] }
 }
 
 async function judge(options: SolvencyOptions, ledger: Verification): Promise<Outcome[]> {
   const { client, trust, agentId } = options
-  const patience = beginPatience(NODE_TIMEOUT_MS, 10 * NODE_TIMEOUT_MS)
-  const ask = (path: string) => getJson(`${client.baseUrl}${path}`, patience)
   let statement: Statement | undefined
   const read = await part('', async () => {
-    statement = await readStatement(client, trust, ledger.head?.seq ?? 0, ask)
+    statement = await readStatement(client, trust, ledger.head?.seq ?? 0)
     return []
   })
   if (statement === undefined) return read
   const stated = statement
   const keyring = new Keyring(trust.pubkeys ?? [], ledger.pubkeys ?? [])
   const coins = await Promise.all(
-    COINS.map((coin) => part(`${coin}: `, () => judgeCoin(coin, stated, options, keyring, ask))),
+    COINS.map((coin) => part(`${coin}: `, () => judgeCoin(coin, stated, options, keyring))),
   )
   const own =
     agentId === undefined ? [] : await part('yours: ', () => judgeOwn(client, trust, agentId, stated))
@@ -126,20 +118,16 @@ async function judge(options: SolvencyOptions, ledger: Verification): Promise<Ou
 }
 
 /** Reads the closing entry of a seal from its receipt, and the control proofs. @throws Refused or Unchecked */
-async function readStatement(client: Client, trust: SealTrust, seq: number, ask: Ask): Promise<Statement> {
+async function readStatement(client: Client, trust: SealTrust, seq: number): Promise<Statement> {
   const entries = await verifiedRecord(client, `seal_${seq}`, trust)
   const closing = entries.find(({ kind, data }) => kind === 'solvency' && data['seal'] === `seal_${seq}`)
   if (closing === undefined) throw new Refused('wrong_closing', `seal ${seq} has no closing entry`)
   const liabilities = readLiabilities(closing.data['liabilities'])
   if (liabilities === undefined) throw new Unchecked('not_stated', `seal ${seq} states no liabilities`)
-  const answer = await ask(`/api/v1/solvency?seq=${seq}`)
-  const control = isObject(answer) ? memberOf(answer, 'control') : undefined
-  return {
-    ...{ seq, at: closing.at, entryId: closing.id, liabilities, assets: readAssets(closing.data['assets']) },
-    control: isObject(control) ? control : {},
-  }
+  const assets = readAssets(closing.data['assets'])
+  const { control } = await client.solvencyStatement()
+  return { seq, at: closing.at, entryId: closing.id, liabilities, assets, control }
 }
-type Ask = (path: string) => Promise<unknown>
 
 /** Every entry of a record, verified. @throws Refused or Unchecked */
 async function verifiedRecord(client: Client, id: string, trust: SealTrust) {
@@ -160,7 +148,6 @@ async function judgeCoin(
   stated: Statement,
   options: SolvencyOptions,
   keyring: Keyring,
-  ask: Ask,
 ): Promise<Outcome> {
   const { liabilities, assets } = stated
   const owed = PARTS.reduce((sum, name) => sum + liabilities[coin][name], 0n)
@@ -168,12 +155,12 @@ async function judgeCoin(
   const unread = assets.unread[coin]
   if (assets[coin] === null)
     throw new Unchecked('not_read', `the venue has not read what it holds (${String(unread)})`)
-  const proofs = await readProofs(coin, stated, keyring, ask)
+  const proofs = await readProofs(coin, stated, keyring, options.client)
   const { held, proven } =
     coin === 'xno' ? await readNano(stated, options, proofs) : await readMonero(stated, options, proofs)
   const sums = (sum: bigint) => `${sum} for ${owed} owed`
   if (proven >= owed) return { verdict: 'good', reason: 'covered', text: `${coin}: covered, ${sums(proven)}` }
-  const sent = await sumInFlight(coin, stated, options, ask)
+  const sent = await sumInFlight(coin, stated, options)
   if (proven + sent >= owed)
     return {
       verdict: 'good',
@@ -195,8 +182,6 @@ async function judgeCoin(
 
 // ——— control
 
-type Proof = Fields & { readonly seal_seq: number }
-
 /**
  * The control proofs of a coin that are no older than days, each compared with the seal that it names.
  *
@@ -206,28 +191,27 @@ async function readProofs(
   coin: Coin,
   { control, at }: Statement,
   keyring: Keyring,
-  ask: Ask,
-): Promise<Proof[]> {
-  const shown = control[coin]
-  const proofs: Proof[] = []
+  client: Client,
+): Promise<ControlProof[]> {
   const seals = new Map<number, { hash: string; at: number }>()
-  for (const proof of Array.isArray(shown) ? (shown as unknown[]) : []) {
-    if (!isObject(proof) || !isWhole(proof['seal_seq']))
-      throw new Refused('wrong_control', 'a control proof names no seal')
-    const { seal_seq: seq, seal_hash: hash, message } = proof
-    const seal = seals.get(seq) ?? (await readSealHash(seq, keyring, ask))
+  const proofs: ControlProof[] = []
+  for (const proof of control[coin]) {
+    const { seal_seq: seq, seal_hash: hash, message, account = proof.address ?? '' } = proof
+    const seal = seals.get(seq) ?? (await readSealHash(seq, keyring, client))
     seals.set(seq, seal)
-    const account = proof[coin === 'xno' ? 'account' : 'address']
-    if (hash !== seal.hash || message !== controlMessage(seq, seal.hash, String(account)))
-      throw new Refused('wrong_control', `the control proof of ${String(account)} is not for seal ${seq}`)
-    if (at - seal.at <= MAX_PROOF_DAYS * DAY_SECONDS) proofs.push(proof as Proof)
+    if (hash !== seal.hash || message !== controlMessage(seq, seal.hash, account))
+      throw new Refused('wrong_control', `the control proof of ${account} is not for seal ${seq}`)
+    if (at - seal.at <= MAX_PROOF_DAYS * DAY_SECONDS) proofs.push(proof)
   }
   return proofs
 }
 
-async function readSealHash(seq: number, keyring: Keyring, ask: Ask): Promise<{ hash: string; at: number }> {
-  const answer = await ask(`/seal?after_seq=${seq - 1}&limit=1`)
-  const read = readSeal(isObject(answer) && Array.isArray(answer['seals']) ? answer['seals'][0] : undefined)
+async function readSealHash(
+  seq: number,
+  keyring: Keyring,
+  client: Client,
+): Promise<{ hash: string; at: number }> {
+  const read = readSeal((await client.seals({ after_seq: seq - 1, limit: 1 })).seals[0])
   const findings = new Findings()
   checkSignature(read, keyring, findings, `seal ${seq}`)
   const [finding] = findings.list
@@ -241,7 +225,11 @@ async function readSealHash(seq: number, keyring: Keyring, ask: Ask): Promise<{ 
 
 // ——— the chains
 
-async function readNano({ assets }: Statement, { nanoRpc }: SolvencyOptions, proofs: readonly Proof[]) {
+async function readNano(
+  { assets }: Statement,
+  { nanoRpc }: SolvencyOptions,
+  proofs: readonly ControlProof[],
+) {
   if (nanoRpc === undefined) throw new Unchecked('no_node', 'a Nano node is needed to look (--nano-rpc)')
   const held = await checkNanoAssets(assets.xno ?? [], assets.at.xno ?? 0, async (hashes) => {
     if (hashes.length === 0) return new Map()
@@ -256,16 +244,20 @@ async function readNano({ assets }: Statement, { nanoRpc }: SolvencyOptions, pro
     return new Map(Object.entries(isObject(blocks) ? blocks : {}) as [string, Fields][])
   })
   const proven = new Set<unknown>()
-  for (const { account, message, signature } of proofs)
-    if (isSignedByAccount(String(account), String(message), signature)) proven.add(account)
-    else throw new Refused('wrong_control', `the signature is not that of ${String(account)}`)
+  for (const { account = '', message, signature } of proofs)
+    if (isSignedByAccount(account, message, signature)) proven.add(account)
+    else throw new Refused('wrong_control', `the signature is not that of ${account}`)
   const sum = (accounts: readonly [string, bigint][]) => accounts.reduce((total, [, raw]) => total + raw, 0n)
   return { held: sum([...held]), proven: sum([...held].filter(([account]) => proven.has(account))) }
 }
 
-async function readMonero({ assets }: Statement, { moneroRpc }: SolvencyOptions, proofs: readonly Proof[]) {
+async function readMonero(
+  { assets }: Statement,
+  { moneroRpc }: SolvencyOptions,
+  proofs: readonly ControlProof[],
+) {
   const held = BigInt(assets.xmr?.balance ?? 0)
-  const proof = proofs.find(({ signature }) => sha256Hex(String(signature)) === assets.xmr?.proof_hash)
+  const proof = proofs.find(({ signature }) => sha256Hex(signature) === assets.xmr?.proof_hash)
   if (proof === undefined) return { held, proven: 0n }
   if (moneroRpc === undefined)
     throw new Unchecked('no_node', 'a Monero wallet is needed to look (--monero-rpc)')
@@ -278,8 +270,7 @@ async function readMonero({ assets }: Statement, { moneroRpc }: SolvencyOptions,
     params,
   })
   const { good, total, spent } = isObject(result) ? result : {}
-  if (good !== true)
-    throw new Refused('wrong_control', `the reserve proof of ${String(address)} does not hold`)
+  if (good !== true) throw new Refused('wrong_control', `the reserve proof of ${address} does not hold`)
   if (typeof total !== 'number' || typeof spent !== 'number')
     throw new Unchecked('node', 'the Monero wallet gives no sums')
   const left = BigInt(total) - BigInt(spent)
@@ -309,14 +300,9 @@ async function sumInFlight(
   coin: Coin,
   { at, seq, entryId }: Statement,
   { client, trust }: SolvencyOptions,
-  ask: Ask,
 ): Promise<bigint> {
-  const seals = await ask(`/seal?after_seq=${Math.max(0, seq - MAX_PAGES)}&limit=${MAX_PAGES}`)
-  const all =
-    isObject(seals) && Array.isArray(seals['seals']) ? (seals['seals'] as unknown[]).filter(isObject) : []
-  const recent = all
-    .filter((seal) => Number(seal['at']) >= at - IN_FLIGHT_SECONDS)
-    .map((seal) => Number(seal['from_id']))
+  const { seals } = await client.seals({ after_seq: Math.max(0, seq - MAX_PAGES), limit: MAX_PAGES })
+  const recent = seals.flatMap((seal) => (seal.at >= at - IN_FLIGHT_SECONDS ? seal.from_id : []))
   const sent = new Set<unknown>()
   for (const { kind, data } of await search(client, {
     kind: 'payout',

@@ -115,10 +115,6 @@ export async function checkNanoAssets(
   return held
 }
 
-/** The text by which the holder of an address says that it controls it. */
-export const controlMessage = (seq: number, sealHash: string, account: string): string =>
-  `agent-network solvency\nseal ${seq} ${sealHash}\naccount ${account}\n`
-
 /** Whether a signature, 128 hex characters, is that of a Nano account over a text. */
 export function isSignedByAccount(account: string, message: string, signature: unknown): boolean {
   const key = parseNanoAddress(account)?.publicKey

@@ -159,7 +159,7 @@ class Passing extends Error {
 }
 
 /** Fetches JSON, as askAgain() asks. @throws Unchecked */
-export const getJson = (url: string, patience: Patience, ease?: () => string | undefined): Promise<unknown> =>
+const getJson = (url: string, patience: Patience, ease?: () => string | undefined): Promise<unknown> =>
   askAgain(
     url,
     patience,

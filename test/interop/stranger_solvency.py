@@ -236,7 +236,7 @@ def check(venue, key):
     ends = []
     try:
         known, closing, entries = ledger(venue["url"], key)
-        control = fetch(f"{venue['url']}/api/v1/solvency?seq={max(known)}")["control"]
+        control = fetch(f"{venue['url']}/api/v1/solvency")["control"]
     except Bad as bad:
         return {"code": bad.args[0], "words": [bad.args[1]]}
     for coin in COINS:

@@ -380,7 +380,7 @@ function solvencyOf({ seals, holders, reserve, entries, at }: Model): Venue['sol
   const last = seals.at(-1) as Seal
   const sealed = { seal_seq: last.seq, seal_hash: sealPayloadHash(last), at }
   const message = (account: string) => messageOf(last.seq, sealed.seal_hash, account)
-  const { liabilities, assets } = entries.at(-1)?.data as Data
+  const { liabilities = null, assets = null } = entries.at(-1)?.data as Data
   const control = {
     xno: holders.map(({ address, sign: signWith }, place) => ({
       id: `ctl_${place}`,
@@ -441,6 +441,17 @@ export async function serveVenues(
         seals: seals.filter(({ seq }) => seq > number('after_seq', 0)).slice(0, limit),
         count: 0,
         unsigned_seqs: [],
+        truncated: false,
+        verified_to_seq: 0,
+        ...{
+          walked_at: null,
+          origin: null,
+          vkey: null,
+          log_size: null,
+          log_root: null,
+          witness_policy: null,
+        },
+        ...{ what_this_is: '', honest_limit: '', verify: '' },
         chain_intact: true,
       })
     if (route === 'ledger') {

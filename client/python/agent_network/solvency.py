@@ -79,7 +79,7 @@ class _Statement:
         _require(self.liabilities is not None, "not_stated", f"seal {self.seq} states no liabilities", "unchecked")
         self.assets = data.get("assets")
         _require(_are_assets(self.assets), "malformed_assets", "the closing entry states no assets of the right form")
-        self.control = self.ask(f"/api/v1/solvency?seq={self.seq}").get("control")
+        self.control = self.ask("/api/v1/solvency").get("control")
 
     def ask(self, path: str) -> Json:
         try:
