@@ -858,12 +858,16 @@ const placeOf = (agentId) => sha256(agentId)
 const bitAt = (place, depth) => (place[depth >> 3] >> (7 - (depth & 7))) & 1
 /** The hash of a node with two or more leaves below it. */
 const node = (left, right) => sha256(Buffer.concat([Buffer.of(1), left, right]))
-const hashOf = (part) => part?.hash ?? EMPTY_KEY_ROOT
+function hashOf(part) {
+  if (part === void 0) return EMPTY_KEY_ROOT
+  part.hash ??= 'keys' in part ? keyLeafHash(part.keys) : node(hashOf(part.left), hashOf(part.right))
+  return part.hash
+}
 /** The part that has these two below it. */
 const join = (left, right) => ({
   left,
   right,
-  hash: node(hashOf(left), hashOf(right)),
+  hash: void 0,
 })
 /** An empty tree. */
 const createKeyTree = () => keyTreeOf(void 0, 0, 1)
@@ -890,7 +894,9 @@ function keyTreeOf(root, count, form) {
     return keys?.agent_id === agentId ? keys : void 0
   }
   return {
-    root: hashOf(root),
+    get root() {
+      return hashOf(root)
+    },
     count,
     form,
     get,
@@ -901,7 +907,7 @@ function keyTreeOf(root, count, form) {
           {
             place: placeOf(keys.agent_id),
             keys,
-            hash: keyLeafHash(keys),
+            hash: void 0,
           },
           0,
         ),

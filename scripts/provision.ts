@@ -10,7 +10,7 @@ const USAGE = `Makes users for a MongoDB and a Redis that run separately, as und
       writes passwords, and the URL of each process, as files of mode 600; keeps the URLs that exist
       --mongo    every member of the replica set; mongo:27017 if absent
       --redis    redis://HOST:PORT, redis+sentinel://… or redis+cluster://…, rediss for TLS; redis://redis:6379 if absent
-      --tls-ca   MongoDB is reached over TLS, and its certificates are signed by this authority
+      --tls-ca   MongoDB is reached over TLS, and this authority has signed its certificates, and those of a rediss Redis
   provision --apply FOLDER [--as URL]
       at each start: makes the replica set of all members, the roles and the users
       --as       the URL of an administrator, of a MongoDB that somebody else runs: there the set exists
@@ -42,7 +42,9 @@ if (problem !== undefined) {
     ...(values['tls-ca'] === undefined ? {} : { tlsCaFile: path.resolve(values['tls-ca']) }),
   })
 } else if (values.apply !== undefined) {
+  process.stdout.write('waiting for a MongoDB that takes writes\n')
   await provisionMongo(path.resolve(values.apply), values.as)
+  process.stdout.write('its roles and users are made\n')
 } else {
   process.stdout.write(`${JSON.stringify(describeAccess(values.prefix ?? 'agent-network'), null, 2)}\n`)
 }

@@ -38,7 +38,7 @@ const treasuryOf = async (ctx: WorkerContext, coin: 'xno' | 'xmr'): Promise<stri
   (await ctx.coins.findCoin(coin))?.treasury_address
 
 const KEYS: Partial<Record<Need, Key>> = {
-  'nano seed': {
+  'nano node and seed': {
     lease: KEY_LEASES.xno,
     readName: (ctx) => Promise.resolve(requireNano(ctx).nano.wallet().treasury.address),
     readNameInUse: (ctx) => treasuryOf(ctx, 'xno'),

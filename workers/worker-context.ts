@@ -35,7 +35,7 @@ export function servedQueues(config: Config, names: readonly QueueName[]): Queue
   const has: Record<Need, boolean> = {
     'seal key': secrets.sealKeyFile !== undefined,
     'nano node': nano.rpcUrl !== undefined,
-    'nano seed': nano.rpcUrl !== undefined && nano.seedFile !== undefined,
+    'nano node and seed': nano.rpcUrl !== undefined && nano.seedFile !== undefined,
     'monero wallet': monero.walletRpcUrl !== undefined,
   }
   return names.filter((name) => {

@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { ACCESS_NAMES, mongoPrivileges, redisRules, type AccessName } from './access.ts'
 import { readJsonFile, replaceFile } from '../../shared/platform/durable-file.ts'
 import { StartError } from '../../shared/platform/process.ts'
+import { parseRedisUrl } from '../../shared/platform/redis-url.ts'
 import { makeSecret } from './data-dir.ts'
 import {
   DATABASE,
@@ -26,6 +27,14 @@ const ADMINISTRATOR = 'admin'
 const KEY_FILE = 'mongo_keyfile'
 const PASSWORDS_FILE = 'mongo_passwords'
 const ACL_FILE = 'redis_acl'
+/** Lines for the configuration of each Redis and of each sentinel. */
+const REDIS_CONFIG_FILE = 'redis_conf'
+const SENTINEL_CONFIG_FILE = 'sentinel_conf'
+/** The user of Redis as whom replicas and sentinels log in to each other's servers. */
+const SERVERS = 'servers'
+/** What Redis's documentation asks for replication and for sentinels: https://redis.io/docs/latest/operate/oss_and_stack/management/ */
+const SERVERS_RULES =
+  'resetkeys allchannels -@all +psync +replconf +ping +subscribe +publish +info +role +slaveof +multi +exec +config|rewrite +client|setname +client|kill +script|kill'
 const READY_LIMIT_MS = 120_000
 
 const passwordsFile = z.object({
@@ -47,7 +56,7 @@ export interface ServerPlaces {
   mongo?: string
   /** The URL of Redis without a user, in any form of REDIS_URL; or its `HOST:PORT`. */
   redis?: string
-  /** MongoDB is reached over TLS, with certificates of this authority. */
+  /** MongoDB is reached over TLS, and Redis if its URL says rediss, with certificates of this authority. */
   tlsCaFile?: string
 }
 
@@ -55,14 +64,16 @@ export interface ServerPlaces {
  * Writes the files that give users access: for each user one file with its URL of MongoDB and one with its
  * URL of Redis, so that a process can be given its own alone; and for the servers the key file, the passwords
  * of MongoDB's users and the ACL of Redis. A key file or URL that exists is kept, with its password; the
- * passwords and the ACL are changed to match the URLs, and keep their host and any other user.
+ * passwords and the ACL are changed to match the URLs, and keep their host and any other user. Of a Redis with
+ * sentinels, also the lines of configuration by which replicas and sentinels log in.
  *
  * @param prefix begins the names of the queues
  * @throws Error if a URL that exists has no password
  */
 export function writeAccessFiles(folder: string, prefix: string, places: ServerPlaces = {}): void {
   const { mongo = 'mongo:27017', redis = 'redis:6379', tlsCaFile } = places
-  const [, scheme = 'redis', redisRest = redis] = /^(rediss?(?:\+\w+)?):\/\/(.*)$/.exec(redis) ?? []
+  const [, scheme = 'redis', redisPlace = redis] = /^(rediss?(?:\+\w+)?):\/\/(.*)$/.exec(redis) ?? []
+  const redisRest = withAuthority(redisPlace, scheme.startsWith('rediss') ? tlsCaFile : undefined)
   const read = (name: string): string | undefined => {
     const file = path.join(folder, name)
     return fs.existsSync(file) ? fs.readFileSync(file, 'utf8').trim() : undefined
@@ -98,9 +109,27 @@ export function writeAccessFiles(folder: string, prefix: string, places: ServerP
     kept === undefined ? { host: mongo, tls_ca_file: tlsCaFile } : keptOfPasswordsFile.parse(JSON.parse(kept))
   const tls = caFile === undefined ? {} : { tls_ca_file: caFile }
   write(PASSWORDS_FILE, JSON.stringify({ host, ...tls, admin, users: mongoPasswords }))
-  const isOurs = (line: string): boolean => ACCESS_NAMES.some((user) => line.startsWith(`user ${user} `))
+  const target = parseRedisUrl(`${scheme}://${redisRest}`)
+  if (target?.kind === 'sentinel') {
+    const kept = /^masterauth (\S+)$/m.exec(read(REDIS_CONFIG_FILE) ?? '')?.[1]
+    const password = kept ?? makeSecret()
+    write(REDIS_CONFIG_FILE, `masteruser ${SERVERS}\nmasterauth ${password}`)
+    write(
+      SENTINEL_CONFIG_FILE,
+      `sentinel auth-user ${target.name} ${SERVERS}\nsentinel auth-pass ${target.name} ${password}`,
+    )
+    aclLines.push(`user ${SERVERS} on #${hash('sha256', password, 'hex')} ${SERVERS_RULES}`)
+  }
+  const ourUsers = target?.kind === 'sentinel' ? [...ACCESS_NAMES, SERVERS] : ACCESS_NAMES
+  const isOurs = (line: string): boolean => ourUsers.some((user) => line.startsWith(`user ${user} `))
   const otherLines = (read(ACL_FILE) ?? 'user default off').split('\n').filter((line) => !isOurs(line))
   write(ACL_FILE, [...otherLines, ...aclLines].join('\n'))
+}
+
+/** Where Redis is, with the authority of its certificates. */
+function withAuthority(place: string, caFile: string | undefined): string {
+  if (caFile === undefined || place.includes('tlsCAFile=')) return place
+  return `${place}${place.includes('?') ? '&' : '?'}tlsCAFile=${encodeURIComponent(caFile)}`
 }
 
 /**

@@ -16,10 +16,9 @@ const ANSWER_WAIT_MS = 15 * SECOND_MS
  * @throws CommandError unless `tx` is 64 lower-case hex characters, as is the hash of a transaction or block
  */
 export function requireTxHash(tx: string): void {
-  if (!isTxHash(tx)) throw usageError('TX is the hash of a transaction or block: 64 hex characters.')
+  if (!/^[0-9a-f]{64}$/.test(tx))
+    throw usageError('TX is the hash of a transaction or block: 64 hex characters.')
 }
-
-export const isTxHash = (text: string): boolean => /^[0-9a-f]{64}$/.test(text)
 
 /** What a coin's node says about a transaction. */
 export type TransactionLookUp =

@@ -1,5 +1,5 @@
 import { formatTime } from '../../client/command/format.ts'
-import { textOption } from '../../client/command/verb.ts'
+import { flagOption, textOption } from '../../client/command/verb.ts'
 import { usageError } from '../../client/command/command-error.ts'
 import { orIfLate, waitFor } from '../embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
@@ -9,13 +9,13 @@ import type { Coin } from '../../shared/money/coin.ts'
 import { COIN_FACTS } from '../../shared/money/coin-facts.ts'
 import { ANYWHERE } from '../../shared/money/transfer.ts'
 import type { ReconciliationRecord } from '../../shared/money/reconciliation-store.ts'
-import { oweAgain } from '../../shared/money/payout-service.ts'
+import { listMayHavePaid, oweAgain } from '../../shared/money/payout-service.ts'
 import { accountForSend } from '../../shared/money/reconcile.ts'
 import { listUndecided, wentTo } from '../../shared/money/unexplained-sends.ts'
 import { SECOND_MS, nowSeconds } from '../../shared/platform/time.ts'
 import { KEY_LEASES } from '../../shared/platform/lease-store.ts'
 import { enqueueJob } from './job.ts'
-import { findWhatPaid, isTxHash } from './look-up.ts'
+import { findWhatPaid } from './look-up.ts'
 import { rehearseIf } from './rehearse.ts'
 import { formatAmountOf, showDone } from './output.ts'
 import { defineOperatorVerb, parseCoin, wrongState, type OperatorVerb, type VerbOutput } from './verb.ts'
@@ -36,6 +36,9 @@ export const reconcileVerbs: readonly OperatorVerb[] = [
         'PAYOUT_ID',
         'a payout that such a transaction may have paid was not paid by it: it is owed again',
       ),
+      forgotten: flagOption(
+        'with --owed: say so although such a transaction sent enough there; it paid what the database has forgotten',
+      ),
       'take-over': textOption(
         'ADDRESS',
         'go on with the seed or wallet that has this treasury, in the place of the one in use',
@@ -43,12 +46,17 @@ export const reconcileVerbs: readonly OperatorVerb[] = [
     },
     help: "Accept a wallet's chain that the database does not know, after a restore or a send by hand, and go on",
     changes: true,
-    async run({ ctx, words: [name], options: { explained, owed, 'take-over': takeOver }, dryRun }) {
+    async run({
+      ctx,
+      words: [name],
+      options: { explained, owed, forgotten, 'take-over': takeOver },
+      dryRun,
+    }) {
       const coin = parseCoin('COIN', name)
       if ([explained, owed, takeOver].filter((option) => option !== undefined).length > 1)
         throw usageError('"reconcile" takes one of --explained, --owed and --take-over.')
       if (explained !== undefined) return explain(ctx, coin, explained, dryRun)
-      if (owed !== undefined) return oweHeld(ctx, owed, dryRun)
+      if (owed !== undefined) return oweHeld(ctx, owed, { forgotten, dryRun })
       return reconcile(ctx, coin, takeOver, dryRun)
     },
   }),
@@ -247,17 +255,25 @@ async function explain(ctx: Context, coin: Coin, text: string, dryRun: boolean):
 const stepsFor = (coin: Coin, payoutId: string, tx: string): string =>
   `"payout-paid ${payoutId} ${tx}" if it was paid by that, else "reconcile ${coin} --owed ${payoutId}"`
 
-/** Records that a held payout was not paid by an unexplained transaction, so that it is owed again. */
-async function oweHeld(ctx: Context, payoutId: string, dryRun: boolean): Promise<VerbOutput> {
+/**
+ * Records that a held payout was not paid by an unexplained transaction, so that it is owed again.
+ *
+ * @param forgotten whether a transaction that sent enough to its address may have paid what the database has
+ *   forgotten, as the order of a payment that a restore took away
+ * @throws Refusal `wrong_state` if nothing may have paid it; or if one may have, by what it sent, and that was not
+ *   said to be forgotten
+ */
+async function oweHeld(
+  ctx: Context,
+  payoutId: string,
+  { forgotten, dryRun }: { forgotten: boolean; dryRun: boolean },
+): Promise<VerbOutput> {
   const payout = await ctx.payouts.find(payoutId)
-  const tx = payout?.held_by
-  if (
-    payout !== undefined &&
-    tx !== undefined &&
-    isTxHash(tx) &&
-    (await findWhatPaid(ctx, payout, tx)) === 'paid'
-  )
-    throw wrongState(`The chain shows that ${tx} paid it: "payout-paid ${payoutId} ${tx}" records that.`)
+  for (const tx of payout === undefined || forgotten ? [] : await listMayHavePaid(ctx, payout))
+    if (payout !== undefined && (await findWhatPaid(ctx, payout, tx)) === 'paid')
+      throw wrongState(
+        `The chain shows that ${tx} sent enough to its address: "payout-paid ${payoutId} ${tx}" records that. If it paid something else that the database knows, record that first; if it paid what the database has forgotten, say --forgotten.`,
+      )
   if (!(await oweAgain(rehearseIf(dryRun, ctx), payoutId)))
     throw wrongState(
       `${payoutId} is no payout that is held, or that a transaction not accounted for may have paid.`,

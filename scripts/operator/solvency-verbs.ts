@@ -2,13 +2,33 @@ import { orIfLate, waitFor } from '../embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { SECOND_MS, nowSeconds } from '../../shared/platform/time.ts'
-import { COINS, type Coin } from '../../shared/money/coin.ts'
-import { showDone } from './output.ts'
+import { COINS, parseAmount, type Coin } from '../../shared/money/coin.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
+import { undoWithdrawal, withdrawOwn } from '../../shared/money/withdrawal.ts'
+import { usageError } from '../../client/command/command-error.ts'
+import { flagOption } from '../../client/command/verb.ts'
+import { rehearseIf } from './rehearse.ts'
+import { formatAmountOf, showDone } from './output.ts'
 import { defineOperatorVerb, parseCoin, wrongState, type OperatorVerb, type VerbOutput } from './verb.ts'
 
 const RESULT_WAIT_MS = 45 * SECOND_MS
 
 export const solvencyVerbs: readonly OperatorVerb[] = [
+  defineOperatorVerb({
+    name: 'withdraw',
+    words: ['COIN|PAYOUT_ID', '[AMOUNT]', '[ADDRESS]'],
+    options: { undo: flagOption('with PAYOUT_ID alone, while nothing of it is signed: take that back') },
+    help: "Send what is the venue's own, as fees and sales, to ADDRESS, like a payout; refused beyond that",
+    changes: true,
+    async run({ ctx, words: [first = '', amount, address], options: { undo }, dryRun }) {
+      const target = rehearseIf(dryRun, ctx)
+      if (undo && amount === undefined) return showWithdrawal(await undoWithdrawal(target, first), dryRun)
+      if (undo || amount === undefined || address === undefined)
+        throw usageError('"withdraw" takes COIN AMOUNT ADDRESS, or PAYOUT_ID --undo.')
+      const coin = parseCoin('COIN', first)
+      return showWithdrawal(await withdrawOwn(target, coin, parseAmountWord(amount, coin), address), dryRun)
+    },
+  }),
   defineOperatorVerb({
     name: 'prove-control',
     words: ['[COIN]'],
@@ -29,6 +49,33 @@ export const solvencyVerbs: readonly OperatorVerb[] = [
     },
   }),
 ]
+
+/** @throws a usage error for text that is no amount of the coin */
+function parseAmountWord(text: string, coin: Coin): bigint {
+  try {
+    return parseAmount(text, coin)
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error
+    throw usageError(`AMOUNT expected an amount of ${coin}, such as 1.5, got ${JSON.stringify(text)}.`)
+  }
+}
+
+/** Shows the payout that takes something out, or was to. */
+const showWithdrawal = (payout: PayoutRecord, dryRun: boolean): VerbOutput =>
+  showDone(
+    {
+      payout_id: payout._id,
+      currency: payout.coin,
+      amount: formatAmountOf(payout),
+      address: payout.address ?? null,
+      state: payout.state,
+      ledger_entry: payout.state === 'withdrawn' ? null : 'money_move',
+    },
+    dryRun,
+    payout.state === 'withdrawn'
+      ? undefined
+      : `It goes out like any payout, and is in the ledger once the chain has it; "withdraw ${payout._id} --undo" takes it back until it is signed.`,
+  )
 
 const showProven = (
   coins: readonly Coin[],

@@ -421,7 +421,7 @@ const ENTRIES: Record<EntryKind, ReturnType<typeof entry>> = {
     "the operator accepted a wallet's chain that the database did not know; or, if `step` is explained, accounted for a transaction of it that had sent money away, `transfer_id`, under `reconciliation_id`",
   ),
   money_move: entry(
-    'money moved `from` one account of the books `to` another, of which one at least is `invoices` (paid for days that are not bought yet), `remainders` (left below a day) or `unassigned` (came to nobody); the other may be `outside`, `orders`, `owed` or `venue`, which other entries tell of',
+    'money moved `from` one account of the books `to` another, of which one at least is `invoices` (paid for days that are not bought yet), `remainders` (left below a day) or `unassigned` (came to nobody); the other may be `outside`, `orders`, `owed` or `venue`, which other entries tell of. From `venue` to `outside`: the operator took out what was its own',
   ),
   solvency: entry(
     "`owed` and `liabilities`, the sums that aren't the venue's own, computed from the entries below it, and `prev_seal`, the SHA-256 of the payload of the seal before; the last entry of every seal",

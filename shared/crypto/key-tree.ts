@@ -77,16 +77,30 @@ const bitAt = (place: Buffer, depth: number): number =>
 const node = (left: Uint8Array, right: Uint8Array): Buffer =>
   sha256(Buffer.concat([Buffer.of(1), left, right]))
 
-/** A part of the tree: nothing, one agent, or two parts with at least two agents between them. */
-type Part =
-  | { place: Buffer; keys: AgentKeys; hash: Buffer }
-  | { left: Part | undefined; right: Part | undefined; hash: Buffer }
-  | undefined
+interface Leaf {
+  readonly place: Buffer
+  readonly keys: AgentKeys
+  hash: Buffer | undefined
+}
+interface Branch {
+  readonly left: Part
+  readonly right: Part
+  hash: Buffer | undefined
+}
+/**
+ * A part of the tree: nothing, one agent, or two parts with at least two agents between them. Its hash is computed
+ * when it is first asked for, so that a tree of many agents is built with two hashes for each.
+ */
+type Part = Leaf | Branch | undefined
 
-const hashOf = (part: Part): Buffer => part?.hash ?? EMPTY_KEY_ROOT
+function hashOf(part: Part): Buffer {
+  if (part === undefined) return EMPTY_KEY_ROOT
+  part.hash ??= 'keys' in part ? keyLeafHash(part.keys) : node(hashOf(part.left), hashOf(part.right))
+  return part.hash
+}
 
 /** The part that has these two below it. */
-const join = (left: Part, right: Part): Part => ({ left, right, hash: node(hashOf(left), hashOf(right)) })
+const join = (left: Part, right: Part): Part => ({ left, right, hash: undefined })
 
 /** Immutable: `with` returns a new tree that shares its unchanged parts with the old one. */
 export interface KeyTree {
@@ -125,13 +139,15 @@ function keyTreeOf(root: Part, count: number, form: KeyForm): KeyTree {
     return keys?.agent_id === agentId ? keys : undefined
   }
   return {
-    root: hashOf(root),
+    get root() {
+      return hashOf(root)
+    },
     count,
     form,
     get,
     with: (keys, formAfter = form) =>
       keyTreeOf(
-        insert(root, { place: placeOf(keys.agent_id), keys, hash: keyLeafHash(keys) }, 0),
+        insert(root, { place: placeOf(keys.agent_id), keys, hash: undefined }, 0),
         get(keys.agent_id) === undefined ? count + 1 : count,
         formAfter,
       ),
@@ -147,7 +163,7 @@ function keyTreeOf(root: Part, count: number, form: KeyForm): KeyTree {
  *
  * @param depth how many bits lead from the root to `part`
  */
-function insert(part: Part, leaf: Exclude<Part, undefined> & { place: Buffer }, depth: number): Part {
+function insert(part: Part, leaf: Leaf, depth: number): Part {
   if (part === undefined) return leaf
   if ('left' in part) {
     return bitAt(leaf.place, depth) === 0

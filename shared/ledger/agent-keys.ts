@@ -12,6 +12,9 @@ import { isReadable, type EntryRecord } from './entry.ts'
 const KEY_FIELDS = { dm_key_change: 'dm_key', author_key_change: 'author_key' } as const
 export const KEY_CHANGES = Object.keys(KEY_FIELDS) as readonly (keyof typeof KEY_FIELDS)[]
 
+/** Changes of keys that are read at once. */
+const PAGE_CHANGES = 10_000
+
 const HEX_KEY = /^[0-9a-f]{64}$/
 
 /**
@@ -60,17 +63,20 @@ export type ReadKeyTree = (toId: number, from?: 'first') => Promise<KeyTree>
 /**
  * Creates a reader with a cache of one tree: the last that it returned.
  *
- * @param listKeyChanges the entries above `afterId`, up to `toId`, that change an agent's keys, ascending
+ * @param listKeyChanges the first `limit` entries above `afterId`, up to `toId`, that change an agent's keys, ascending
  */
 export function createKeyTreeReader(
-  listKeyChanges: (afterId: number, toId: number) => Promise<EntryRecord[]>,
+  listKeyChanges: (afterId: number, toId: number, limit: number) => Promise<EntryRecord[]>,
 ): ReadKeyTree {
   const empty = { toId: 0, tree: createKeyTree() }
   let cached = empty
   return async (toId, from) => {
-    const base = from === 'first' || cached.toId > toId ? empty : cached
-    const changes = base.toId === toId ? [] : await listKeyChanges(base.toId, toId)
-    const tree = changes.reduce(applyKeyChange, base.tree)
+    let { toId: afterId, tree } = from === 'first' || cached.toId > toId ? empty : cached
+    while (afterId < toId) {
+      const changes = await listKeyChanges(afterId, toId, PAGE_CHANGES)
+      tree = changes.reduce(applyKeyChange, tree)
+      afterId = changes.length < PAGE_CHANGES ? toId : (changes.at(-1)?._id ?? toId)
+    }
     cached = { toId, tree }
     return tree
   }

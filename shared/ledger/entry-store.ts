@@ -54,11 +54,12 @@ export function createEntryStore(connection: Connection) {
       .limit(limit)
       .toArray()
 
-  /** The entries above `afterId`, up to `toId`, that change an agent's keys, ascending. */
-  const listKeyChanges = (afterId: number, toId: number): Promise<EntryRecord[]> =>
+  /** The first `limit` entries above `afterId`, up to `toId`, that change an agent's keys, ascending. */
+  const listKeyChanges = (afterId: number, toId: number, limit: number): Promise<EntryRecord[]> =>
     raw()
       .find({ kind: { $in: [...KEY_CHANGES] as EntryKind[] }, _id: { $gt: afterId, $lte: toId } }, MAJORITY)
       .sort({ _id: 1 })
+      .limit(limit)
       .toArray()
   return {
     models: { entries },

@@ -60,6 +60,8 @@ const coinFields = {
   /** What it holds, as closing entries state it, and when that was read; Unix seconds. */
   assets: maybe.opaque<NanoAssets | MoneroAssets>(),
   assets_at: maybe.number,
+  /** When the venue took out what is its own last; Unix seconds. */
+  withdrawn_at: maybe.number,
   /** When the operator asked for proofs of control, and when making them was tried last; Unix seconds. */
   prove_asked_at: maybe.number,
   prove_tried_at: maybe.number,
@@ -190,6 +192,9 @@ export function createCoinStore(connection: Connection, addressGiver?: AddressGi
       ])
       return assetsOf({ xno, xmr }, proof?.signature, now)
     },
+    /** Notes that the venue takes out what is its own: so two at once conflict. */
+    noteWithdrawal: (coin: Coin, at: number, session: Session) =>
+      coins.change({ _id: coin }, { $set: { withdrawn_at: at } }, session),
     askForProofs: (coin: Coin, at: number) => coins.change({ _id: coin }, { $set: { prove_asked_at: at } }),
     noteProveTried: (coin: Coin, at: number) =>
       coins.change({ _id: coin }, { $set: { prove_tried_at: at }, $unset: { prove_asked_at: 1 } }),

@@ -4,7 +4,7 @@ import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import { only, schemaOf, some } from '../platform/fields.ts'
 import { recordsOf } from '../platform/records.ts'
 import type { Coin } from './coin.ts'
-import { heldRaw, liabilitiesOf, lineFields, OUTSIDE, storedLine } from './journal.ts'
+import { heldRaw, liabilitiesOf, lineFields, OUTSIDE, OWN_KINDS, storedLine } from './journal.ts'
 import type { Account, AccountKind, Balances, JournalLine, LineIds, StoredLine } from './journal.ts'
 import { createReconciliationStore } from './reconciliation-store.ts'
 import { sumBy } from './sum-raw.ts'
@@ -93,6 +93,14 @@ export function createJournalStore(connection: Connection) {
         { _id: { $regex: `^opening/${coin}/` } },
         { fields: { pending: 0 }, sort: { at: 1 } },
       ),
+    /**
+     * What is the venue's own by the books, in the smallest unit; below 0 if what it holds doesn't cover what isn't its
+     * own.
+     */
+    async own(coin: Coin, session?: Session): Promise<bigint> {
+      const sums = await sumUp(coin, (side) => ({ [side]: { $in: OWN_KINDS } }), session)
+      return OWN_KINDS.reduce((sum, account) => sum + (sums.get(account) ?? 0n), 0n)
+    },
     /** What the venue holds by the books, in the smallest unit. */
     async held(coin: Coin, session?: Session): Promise<bigint> {
       return heldRaw(await sumUp(coin, (side) => ({ [side]: { $in: OUTSIDE } }), session))

@@ -78,10 +78,15 @@ export const MOVED_KINDS = ['invoice', 'remainder', 'unassigned'] as const satis
 
 export const kindOf = (account: Account): AccountKind => account.split(':', 1)[0] as AccountKind
 
-/** Makes a line as it is stored: one that touches an account of MOVED_KINDS carries an entry. */
+/** The kinds of accounts whose sum is the venue's own. */
+export const OWN_KINDS = ['operator', 'fee', 'sold', 'lost'] as const satisfies readonly AccountKind[]
+
+/** Makes a line as it is stored: one that touches an account of MOVED_KINDS, or is a withdrawal, carries an entry. */
 export function storedLine(line: JournalLine): StoredLine {
-  const [from, to] = [kindOf(line.from), kindOf(line.to)]
-  return MOVED_KINDS.some((kind) => kind === from || kind === to)
+  const kinds = [kindOf(line.from), kindOf(line.to)]
+  // Other payouts are owed to somebody until they are paid.
+  const isWithdrawal = line.payout_id !== undefined && kinds.includes('operator') && kinds.includes('paid')
+  return isWithdrawal || MOVED_KINDS.some((kind) => kinds.includes(kind))
     ? { ...line, pending: [moveEntry(line)] }
     : line
 }
@@ -154,7 +159,10 @@ function paymentWay(payment: Received, step: PaymentLineStep): [from: Account, t
   return step.startsWith('lost/') ? ['lost', 'chain'] : ['chain', 'lost']
 }
 
-type Owed = Pick<StoredPayout, '_id' | 'coin' | 'agent_id' | 'order_id' | 'arrival_id' | 'amount_raw'>
+type Owed = Pick<
+  StoredPayout,
+  '_id' | 'coin' | 'agent_id' | 'order_id' | 'arrival_id' | 'withdraws' | 'amount_raw'
+>
 /** `manual/…`: paid by hand; `unpaid/…`: not paid after all; `paid/<transfer>`: the chain has it. */
 type PayoutLineStep = 'owed' | 'withdrawn' | `${'manual' | 'unpaid' | 'paid'}/${string}`
 
@@ -164,20 +172,24 @@ export function payoutLine(payout: Owed, step: PayoutLineStep, at: number): Jour
   if (from === to) return []
   const { _id: payout_id, agent_id, order_id, arrival_id: payment_id, coin } = payout
   // What is sent back to nobody in particular has no agent.
-  const payee = payment_id === undefined ? { agent_id } : { payment_id }
+  const noAgent = payment_id === undefined ? {} : { payment_id }
+  const payee = payment_id === undefined && payout.withdraws === undefined ? { agent_id } : noAgent
   const ids = { ...payee, payout_id, ...omitUndefined({ order_id }) }
   return move(`${payout_id}/${step}`, from, to, BigInt(payout.amount_raw), { coin, at, ids })
 }
 
 /**
  * The account that a payout's money is owed from, and the one that it is on until it is paid. What came to nobody
- * stays that until it has been sent back. A payout for no order is the operator's.
+ * stays that until it has been sent back. What the venue takes out is the operator's until
+ * it has left. Another payout for no order is the operator's.
  */
 export function payoutAccounts({
   agent_id,
   order_id,
   arrival_id,
-}: Pick<Owed, 'agent_id' | 'order_id' | 'arrival_id'>): { payer: Account; owed: Account } {
+  withdraws,
+}: Pick<Owed, 'agent_id' | 'order_id' | 'arrival_id' | 'withdraws'>): { payer: Account; owed: Account } {
+  if (withdraws === true) return { payer: 'operator', owed: 'operator' }
   if (arrival_id !== undefined) return { payer: 'unassigned', owed: 'unassigned' }
   return { payer: order_id === undefined ? 'operator' : `order:${order_id}`, owed: `owed:${agent_id}` }
 }

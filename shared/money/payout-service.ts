@@ -42,6 +42,14 @@ export const newReturn = (fields: NewPayout, arrivalId: string): PayoutRecord =>
   arrival_id: arrivalId,
 })
 
+/** Makes a payout of what is the venue's own, which the operator asks for. The ledger is told once it has left. */
+export const newWithdrawal = (fields: NewPayout): PayoutRecord => ({
+  ...newOwed(fields),
+  agent_id: 'operator',
+  withdraws: true,
+  asked_at: fields.at,
+})
+
 function newOwed({ amountRaw, address, ...sum }: NewPayout) {
   if (amountRaw <= 0n) throw new TypeError(`"amountRaw" expected more than 0, got ${amountRaw}`)
   const owed = { ...sum, amount_raw: String(amountRaw), ...omitUndefined({ address }), salt: newSalt() }
@@ -74,15 +82,32 @@ export async function holdPayouts(ctx: Context, ids: readonly string[], heldBy: 
 export async function oweAgain(ctx: Context, payoutId: string): Promise<boolean> {
   const [payout] = await ctx.payouts.findStored([payoutId])
   if (payout === undefined) return false
-  const { held_by: heldBy, cleared_of: before = [] } = payout
   const transfer = await ctx.payouts.transfers.find(payout.transfer_id ?? '')
   if (transfer?.foreign === true)
     return moveTransfer(ctx, transfer, 'given_up', 'the operator found that it paid nobody')
-  const sends = (await ctx.payouts.transfers.listUnknownSends(payout.coin)).filter(
-    (send) => send._id === heldBy || wentTo(send, payout.address),
-  )
-  const cleared_of = [...new Set([...before, ...sends.map(({ _id }) => _id)])]
+  const sends = await listSendsTo(ctx, payout)
+  const cleared_of = [...new Set([...(payout.cleared_of ?? []), ...sends.map(({ _id }) => _id)])]
   return freePayout(ctx, payoutId, cleared_of)
+}
+
+/** The transactions of which oweAgain() takes the operator's word that they did not pay the payout. */
+export async function listMayHavePaid(ctx: Context, payout: PayoutRecord): Promise<string[]> {
+  const { held_by: heldBy, transfer_id: transferId } = payout
+  const transfer = await ctx.payouts.transfers.find(transferId ?? '')
+  if (transfer?.foreign === true) return [transfer.tx]
+  const sends = await listSendsTo(ctx, payout)
+  // An operator's record that was taken back names a transaction, and not the record of one.
+  const named = heldBy !== undefined && /^[0-9a-f]{64}$/.test(heldBy) ? [heldBy] : []
+  return [...named, ...sends.map(({ tx }) => tx)]
+}
+
+/** The sends that the database did not know and that hold a payout, or went to its address. */
+async function listSendsTo(
+  ctx: Context,
+  { coin, address, held_by: heldBy }: Pick<StoredPayout, 'coin' | 'address' | 'held_by'>,
+) {
+  const sends = await ctx.payouts.transfers.listUnknownSends(coin)
+  return sends.filter((send) => send._id === heldBy || wentTo(send, address))
 }
 
 /** What holds a payout that the operator is about to pay by hand, in place of a send that may have paid it. */

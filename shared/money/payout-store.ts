@@ -51,10 +51,13 @@ const decidedAt = (at: number) => ({ state: 'owed' as const, 'decided.until': { 
 /** A payout may leave its transfer between the reads of both, but hardly each time. */
 const MAX_READS = 5
 
-type Payee = Pick<StoredPayout, '_id' | 'agent_id' | 'order_id' | 'arrival_id'>
+type Payee = Pick<StoredPayout, '_id' | 'agent_id' | 'order_id' | 'arrival_id' | 'withdraws'>
 
-/** Whether the ledger and the payee are told of its steps: what came to nobody is no agent's, and was never owed. */
-const isTold = ({ arrival_id: id }: Payee): boolean => id === undefined
+/**
+ * Whether the ledger and the payee are told of its steps: what came to nobody, or is the venue's own, is no agent's, and
+ * was never owed.
+ */
+const isTold = ({ arrival_id: id, withdraws }: Payee): boolean => id === undefined && withdraws !== true
 
 /** The event that tells the payee of a step of its payout. */
 export const payoutMark = ({ _id, agent_id: payee, order_id }: Payee, { data }: PendingEntry): EventMark =>
@@ -108,6 +111,12 @@ export function createPayoutStore(connection: Connection) {
         return [{ updateOne: { filter: { _id: payout._id }, update } }]
       })
       if (writes.length > 0) await payouts.model.bulkWrite(writes, { session })
+    },
+    /** What the venue takes out for itself and has not left yet, by the books. */
+    async listWithdrawals(coin: Coin, session?: Session): Promise<PayoutRecord[]> {
+      const states = ['owed', 'in_transfer'] as const
+      const open = await payouts.all({ coin, withdraws: true, state: { $in: [...states] } }, { session })
+      return (await withTransfers(open, session)).filter(({ state }) => state !== 'confirmed')
     },
     /** Payouts that this transaction paid by hand, as the operator recorded. */
     listPaidByHand: (coin: Coin, tx: string, session?: Session) =>

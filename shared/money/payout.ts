@@ -23,6 +23,8 @@ export const payoutFields = {
   order_id: maybe.text,
   /** The money that came to nobody and that it sends back. */
   arrival_id: maybe.text,
+  /** It takes out what is the venue's own: its payee is nobody on record. */
+  withdraws: maybe.flag,
   amount_raw: text,
   address: maybe.text,
   state: textOf<'owed' | 'in_transfer' | 'manual' | 'withdrawn'>(),

@@ -31,6 +31,7 @@ export const coinFindings: FindingReader = {
         checkTreasury(coin, unpaid[coin._id]),
         checkUnassigned(ctx, coin._id, unassigned[coin._id]),
       ]),
+      ...COINS.map(async (coin) => [await checkCovered(ctx, coin)]),
       ...COINS.map((coin) => checkPayouts(ctx, coin)),
     ])
     return findings.flat()
@@ -152,6 +153,22 @@ function checkTreasury(record: CoinRecord, owedRaw: bigint): Finding | undefined
     what: `The treasury of ${coin} holds ${formatSum(heldRaw, coin)}, and ${formatSum(owedRaw, coin)} are owed`,
     why: 'what was paid lately may still be on its way into it',
     command: `send ${formatSum(owedRaw - BigInt(heldRaw), coin)} to ${address}`,
+  }
+}
+
+/**
+ * Checks whether what the venue holds by the books covers all that isn't its own: what orders hold, what is owed, paid
+ * for days and not used, and unassigned.
+ */
+async function checkCovered(ctx: Context, coin: Coin): Promise<Finding | undefined> {
+  const ownRaw = await ctx.journal.own(coin)
+  if (ownRaw >= 0n) return undefined
+  return {
+    kind: 'liabilities_uncovered',
+    about: coin,
+    what: `The venue holds ${formatSum(-ownRaw, coin)} less than what isn't its own`,
+    why: 'by the books, the operator took out more, or the chain took back more, than fees and sales have brought',
+    command: `put ${formatSum(-ownRaw, coin)} into the treasury, then ${OPERATOR} unassigned keep TX`,
   }
 }
 

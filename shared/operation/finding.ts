@@ -54,6 +54,7 @@ export const FINDING_KINDS = {
   fee_high: 'act',
   books_gap: 'act',
   books_not_compared: 'look',
+  liabilities_uncovered: 'act',
   money_unassigned: 'look',
   payout_held: 'act',
   payout_due: 'act',

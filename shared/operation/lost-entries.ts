@@ -46,8 +46,12 @@ const RULES: readonly Rule[] = [
   { collection: 'announcements', step: 'announcement' },
   { collection: 'offers', step: 'offer' },
   { collection: 'orders', step: undefined },
-  // What is sent back to nobody in particular has no entries.
-  { collection: 'payouts', step: undefined, filter: { arrival_id: { $exists: false } } },
+  // What is sent back to nobody in particular, or is the venue's own, has no entries.
+  {
+    collection: 'payouts',
+    step: undefined,
+    filter: { arrival_id: { $exists: false }, withdraws: { $exists: false } },
+  },
   {
     collection: 'payments',
     step: 'payment',

@@ -34,7 +34,7 @@ const PASS_ASKED: PaymentAsked = {
 }
 
 /** Names the calls that buy a pass and tell prices, which differ by agent, coin and time. */
-const MESSAGE = `This route needs an active pass. POST ${API_BASE}/invoice {"currency": "pow", "days": 1} buys a day with work, {"currency": "xno"} or {"currency": "xmr"} with a coin; a day costs ${PASS_ASKED.price_usd_per_day.toFixed(2)} USD unless GET ${PASS_ASKED.price_path} says less.`
+const MESSAGE = `This route needs an active pass. POST ${API_BASE}/invoice {"currency": "pow", "days": 1} buys a day with work, {"currency": "xno"} or {"currency": "xmr"} with a coin; a day costs ${PASS_ASKED.price_usd_per_day.toFixed(2)} USD unless GET ${PASS_ASKED.price_path} says less; in the free period it says 0, and any of them is credited at once.`
 
 /** Returns the refusal of a call that needs a pass, with the calls that buy one. */
 export const passRequired = (): Refusal => new Refusal('pass_required', MESSAGE, { pay: PASS_ASKED })

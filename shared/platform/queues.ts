@@ -16,7 +16,7 @@ export type PoolName = (typeof POOLS)[number]
 /**
  * What jobs cannot do without: a queue is served only by a process that has it, and waits for that process.
  */
-export type Need = 'seal key' | 'nano node' | 'nano seed' | 'monero wallet'
+export type Need = 'seal key' | 'nano node' | 'nano node and seed' | 'monero wallet'
 
 interface QueueRow {
   /** Ids only. */
@@ -126,12 +126,12 @@ export const QUEUES = {
     needs: 'monero wallet',
     does: 'looks at one invoice in Monero',
   },
-  'fill-nano': { ...FILL, needs: 'nano seed', does: 'makes addresses of Nano ahead' },
+  'fill-nano': { ...FILL, needs: 'nano node and seed', does: 'makes addresses of Nano ahead' },
   'fill-monero': { ...FILL, needs: 'monero wallet', does: 'makes addresses of Monero ahead' },
-  'sweep-nano': { ...WITH_COIN, needs: 'nano seed', does: 'sweeps payments into the treasury of Nano' },
-  'send-nano': { ...WITH_COIN, needs: 'nano seed', does: 'sends payouts in Nano' },
+  'sweep-nano': { ...WITH_COIN, needs: 'nano node and seed', does: 'sweeps payments into the treasury of Nano' },
+  'send-nano': { ...WITH_COIN, needs: 'nano node and seed', does: 'sends payouts in Nano' },
   'send-monero': { ...WITH_COIN, needs: 'monero wallet', does: 'sends payouts in Monero' },
-  'reconcile-nano': { ...RECONCILE, needs: 'nano seed', does: 'compares the wallet of Nano with the chain' },
+  'reconcile-nano': { ...RECONCILE, needs: 'nano node and seed', does: 'compares the wallet of Nano with the chain' },
   'reconcile-monero': {
     ...RECONCILE,
     needs: 'monero wallet',

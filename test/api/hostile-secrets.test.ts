@@ -90,7 +90,7 @@ describe('a secret in a file that others can read', () => {
   it.runIf(FULL)('is missed by workers that can do nothing without it', async () => {
     const workers = startProcess('workers/main.ts', settings(), ['--queues', 'sign-seals,send-nano'])
     const line = await workers.waitForLine('the workers have nothing to do')
-    expect(JSON.parse(line)).toMatchObject({ level: 40, for_want_of: ['seal key', 'nano seed'] })
+    expect(JSON.parse(line)).toMatchObject({ level: 40, for_want_of: ['seal key', 'nano node and seed'] })
     workers.kill('SIGTERM')
     expect(await workers.ended).toBe(0)
   })
@@ -102,7 +102,7 @@ describe('a secret in a file that others can read', () => {
       level: 30,
       queues: ['sweep'],
       not_served: ['sign-seals', 'send-nano'],
-      for_want_of: ['seal key', 'nano seed'],
+      for_want_of: ['seal key', 'nano node and seed'],
     })
     workers.kill('SIGTERM')
     expect(await workers.ended).toBe(0)

@@ -27,12 +27,14 @@ import {
   keyToHex,
   signatureFromBase64,
 } from '../../shared/crypto/ed25519.ts'
+import { encodeNanoAddress } from '../../shared/crypto/nano-address.ts'
 import { queuePrefix, type QueueName } from '../../shared/platform/queues.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { readSealKey } from '../../shared/ledger/seal-key.ts'
 import { NO_PAYLOAD_HASH, sealFields } from '../../shared/ledger/seal.ts'
 import { REQUEST_BUCKETS } from '../../shared/platform/metrics.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
+import { move } from '../../shared/money/journal.ts'
 import { makeCoinReady, newTx } from '../support/coins.ts'
 import { FULL, sampled } from '../support/full.ts'
 import { openMarket, type TestMarket } from '../support/market.ts'
@@ -158,6 +160,8 @@ async function nobodysMoney(): Promise<string> {
   await recordUnassigned(service.ctx, found)
   return found.tx
 }
+
+const strangerAddress = (): string => encodeNanoAddress('A7'.repeat(32))
 
 async function owedPayout(): Promise<string> {
   const order = await (await market()).delivered()
@@ -305,6 +309,9 @@ describe('npm run operator', () => {
     const written = await post('to hide')
     const proposal = await propose()
     const newKey = path.join(folder, 'dry-key')
+    const own = { coin: 'xno', at: 1 } as const
+    const lines = move('opening/xno/here/1', 'chain', 'operator', 10n ** 30n, own)
+    await service.ctx.database.transaction((session) => service.ctx.journal.write(lines, session))
     const runs: string[][] = [
       ['ban', written.author],
       ['unban', written.author],
@@ -322,6 +329,7 @@ describe('npm run operator', () => {
       ['payout-paid', await owedPayout(), 'ab'.repeat(32)],
       ['payout-hold', await owedPayout()],
       ['prove-control', 'xno'],
+      ['withdraw', 'xno', '0.5', strangerAddress()],
       ['pay', (await market()).seller.id],
       ['dispute', await disputedOrder(), 'release'],
       ['dispute', await disputedOrder(), 'split', '40'],

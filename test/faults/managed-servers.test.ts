@@ -11,10 +11,11 @@ import { closeContext, openContext } from '../../shared/context.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { connectFailingFast, tryRedis } from '../../shared/platform/redis-connection.ts'
 import { createLog } from '../../shared/platform/log.ts'
+import { writeAccessFiles } from '../../scripts/embedded/provision.ts'
 import { reservePort } from '../../scripts/embedded/ports.ts'
 import { requireMongod } from '../../scripts/embedded/programs.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { openFarm, type Farm, type RedisNodes } from '../support/cluster.ts'
+import { guardByPasswords, openFarm, type Farm, type RedisNodes } from '../support/cluster.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 
 /*
@@ -35,7 +36,7 @@ let cluster: RedisNodes
 beforeAll(async () => {
   farm = openFarm()
   ;[sentinels, cluster] = await Promise.all([
-    farm.startSentinel({ password: 'of-redis', sentinelPassword: 'of-sentinels' }),
+    farm.startSentinel(guardByPasswords('of-redis', 'of-sentinels')),
     farm.startRedisCluster(),
   ])
   const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: folder, stdio: 'pipe' })
@@ -92,6 +93,26 @@ async function gatesTo(nodes: RedisNodes['nodes']): Promise<{ ports: number[]; n
 }
 
 const tlsFiles = () => `tlsCAFile=${file('ca.pem')}&tlsCertificateKeyFile=${file('client.pem')}`
+
+describe('a Redis with sentinels', () => {
+  it('replicates and fails over with the users and lines that "provision" makes', async () => {
+    const made = file('made')
+    fs.mkdirSync(made)
+    writeAccessFiles(made, 'agent-network', { redis: 'redis+sentinel://127.0.0.1:1/farm' })
+    const linesOf = (name: string) => fs.readFileSync(path.join(made, name), 'utf8').trim().split('\n')
+    const urlOf = (user: string) => fs.readFileSync(path.join(made, `redis_url_${user}`), 'utf8').trim()
+    const nodes = await farm.startSentinel({
+      login: { username: 'sweep', password: new URL(urlOf('sweep')).password },
+      lines: [...linesOf('redis_conf'), `aclfile ${path.join(made, 'redis_acl')}`],
+      sentinelLines: linesOf('sentinel_conf'),
+    })
+    const url = urlOf('workers').replace(':1/', `:${nodes.nodes[2]?.port}/`)
+    await tryRedis(url, LIMIT_MS)
+    await nodes.nodes[0]?.kill()
+    const promoted = () => tryRedis(url, LIMIT_MS).then(...[() => true as const, () => undefined])
+    await waitFor('the replica as primary', promoted, { limitMs: PATIENCE_MS })
+  })
+})
 
 describe('a Redis behind TLS', () => {
   it('is reached with the authority and the certificate that the URL names, and not without one of them', async () => {

@@ -45,11 +45,30 @@ export interface RedisNodes {
   nodes: readonly Server[]
 }
 
+/** How a primary, its replica and their sentinel are guarded. */
+interface Guard {
+  /** Of a user of Redis who may read its state. */
+  login: Login
+  sentinelPassword?: string
+  /** Lines of the configuration of both, and of the sentinel. */
+  lines: readonly string[]
+  sentinelLines: readonly string[]
+}
+type Login = { username?: string; password: string }
+
+/** One password for everybody at Redis, and one at the sentinel. */
+export const guardByPasswords = (password: string, sentinelPassword: string): Guard => ({
+  login: { password },
+  sentinelPassword,
+  lines: [`requirepass ${password}`, `masterauth ${password}`],
+  sentinelLines: [`sentinel auth-pass farm ${password}`, `requirepass ${sentinelPassword}`],
+})
+
 export interface Farm {
   startReplicaSet(): Promise<ReplicaSet>
   startRedisCluster(): Promise<RedisNodes>
   /** A primary, a replica of it, and a sentinel that replaces one by the other. */
-  startSentinel(guard?: { password: string; sentinelPassword: string }): Promise<RedisNodes>
+  startSentinel(guard?: Guard): Promise<RedisNodes>
   stop(): Promise<void>
 }
 
@@ -158,14 +177,18 @@ export function openFarm(): Farm {
           { length: Math.min(share, SLOTS - index * share) },
           (_, slot) => index * share + slot,
         )
-        await onRedis(port, 'farm-word', (redis) => redis.call('CLUSTER', 'ADDSLOTS', ...slots))
-        await onRedis(port, 'farm-word', (redis) => redis.call('CLUSTER', 'MEET', HOST, nodes[0]?.port ?? 0))
+        await onRedis(port, { password: 'farm-word' }, (redis) => redis.call('CLUSTER', 'ADDSLOTS', ...slots))
+        await onRedis(port, { password: 'farm-word' }, (redis) =>
+          redis.call('CLUSTER', 'MEET', HOST, nodes[0]?.port ?? 0),
+        )
       }
       for (const { port } of nodes)
         await waitFor(
           'a cluster that is whole',
           () =>
-            onRedis(port, 'farm-word', async (redis) => isWhole(String(await redis.call('CLUSTER', 'INFO')))),
+            onRedis(port, { password: 'farm-word' }, async (redis) =>
+              isWhole(String(await redis.call('CLUSTER', 'INFO'))),
+            ),
           LIMIT,
         )
       return {
@@ -175,30 +198,28 @@ export function openFarm(): Farm {
     },
 
     async startSentinel(guard) {
-      const passwords =
-        guard === undefined ? [] : [`requirepass ${guard.password}`, `masterauth ${guard.password}`]
-      const lines = ['appendonly yes', 'maxmemory-policy noeviction', ...passwords]
+      const lines = ['appendonly yes', 'maxmemory-policy noeviction', ...(guard?.lines ?? [])]
       const primary = await startRedis(lines)
       const replica = await startRedis([...lines, `replicaof ${HOST} ${primary.port}`])
       const inSync = async (redis: Redis) =>
         (await redis.info('replication')).includes('state=online') ? true : undefined
-      await waitFor('a replica', () => onRedis(primary.port, guard?.password, inSync), LIMIT)
+      await waitFor('a replica', () => onRedis(primary.port, guard?.login, inSync), LIMIT)
       const sentinel = await startRedis(
         [
           `sentinel monitor farm ${HOST} ${primary.port} 1`,
           'sentinel down-after-milliseconds farm 1000',
           'sentinel failover-timeout farm 5000',
-          ...(guard === undefined
-            ? []
-            : [`sentinel auth-pass farm ${guard.password}`, `requirepass ${guard.sentinelPassword}`]),
+          ...(guard?.sentinelLines ?? []),
         ],
         ['--sentinel'],
       )
+      const sentinelLogin =
+        guard?.sentinelPassword === undefined ? undefined : { password: guard.sentinelPassword }
       const knowsReplica = async (redis: Redis) =>
         (await redis.info('sentinel')).includes('slaves=1') ? true : undefined
       await waitFor(
         'a sentinel that knows both',
-        () => onRedis(sentinel.port, guard?.sentinelPassword, knowsReplica),
+        () => onRedis(sentinel.port, sentinelLogin, knowsReplica),
         LIMIT,
       )
       return { url: `redis+sentinel://${HOST}:${sentinel.port}/farm`, nodes: [primary, replica, sentinel] }
@@ -237,11 +258,11 @@ const isWhole = (info: string): true | undefined =>
 /** One command or a few on a connection of their own. Undefined while the server is not up. */
 async function onRedis<T>(
   port: number,
-  password: string | undefined,
+  login: Login | undefined,
   work: (redis: Redis) => Promise<T>,
 ): Promise<T | undefined> {
   const redis = new Redis(port, HOST, {
-    ...(password === undefined ? {} : { password }),
+    ...login,
     lazyConnect: true,
     retryStrategy: () => null,
   })

@@ -4,6 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { ACCESS_NAMES } from '../../scripts/embedded/access.ts'
+import { parseRedisUrl } from '../../shared/platform/redis-url.ts'
 import { writeAccessFiles } from '../../scripts/embedded/provision.ts'
 
 let folder: string
@@ -60,4 +61,27 @@ it('lets a user of a newer version in, and leaves host and other users as the op
   expectListsToMatch()
   expect(JSON.parse(read('mongo_passwords'))).toMatchObject({ host: 'db:1' })
   expect(read('redis_acl')).toContain('user mine on nopass ~* +@all')
+})
+
+it('names the authority of TLS in the URLs of both servers', () => {
+  const redis = 'rediss+sentinel://a:26379,b:26379/agents'
+  const other = fs.mkdtempSync(path.join(os.tmpdir(), 'access-files-'))
+  writeAccessFiles(other, 'agent-network', { mongo: 'a:27017', redis, tlsCaFile: '/etc/ca.pem' })
+  const urls = ['mongodb_url_api', 'redis_url_api'].map((name) =>
+    fs.readFileSync(path.join(other, name), 'utf8').trim(),
+  )
+  for (const url of urls) expect(url).toMatch(/[?&]tlsCAFile=%2Fetc%2Fca\.pem$/)
+  expect(parseRedisUrl(urls[1] ?? '')).toMatchObject({ kind: 'sentinel', tls: { tlsCAFile: '/etc/ca.pem' } })
+  fs.rmSync(other, { recursive: true })
+})
+
+it('makes a login for replicas and sentinels once, which the list of users knows', () => {
+  const places = { redis: 'redis+sentinel://a:26379/agents' }
+  writeAccessFiles(folder, 'agent-network', places)
+  const before = readAll()
+  writeAccessFiles(folder, 'agent-network', places)
+  expect(readAll()).toEqual(before)
+  const password = /^masterauth (\S+)$/m.exec(read('redis_conf'))?.[1] ?? ''
+  expect(read('sentinel_conf')).toContain(`sentinel auth-pass agents ${password}`)
+  expect(read('redis_acl')).toContain(`user servers on #${hash('sha256', password, 'hex')} `)
 })

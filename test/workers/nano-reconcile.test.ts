@@ -755,6 +755,53 @@ describe('the operator', () => {
   })
 })
 
+describe('reconcile --owed', () => {
+  it('is refused while a transaction that was found sent its address more than is recorded for it', async () => {
+    await fill(10n * XNO)
+    const payee = strangerAddress()
+    const [paid, unpaid] = [await venue.owe(XNO, payee), await venue.owe(XNO, payee)]
+    const tx = await signAndPublish(venue, 0, { sendTo: payee, amountRaw: XNO })
+    await work()
+    await reconcileNano(venue.ctx)
+    const refused = {
+      exitCode: 1,
+      answer: { error: 'wrong_state', message: expect.stringContaining(tx) as string },
+    }
+    for (const { _id } of [paid, unpaid])
+      for (const flags of [['--dry-run'], []])
+        expect(await operator('reconcile', 'xno', '--owed', _id, ...flags)).toMatchObject(refused)
+    await work()
+    expect([await state(paid), await state(unpaid), arrived(payee)]).toEqual(['held', 'held', XNO])
+    await operator('payout-paid', paid._id, tx)
+    expect(await operator('reconcile', 'xno', '--owed', unpaid._id)).toMatchObject({
+      answer: { state: 'owed' },
+    })
+    expect(await operator('reconcile', 'xno', '--explained', tx)).toMatchObject({ exitCode: 0 })
+    await work()
+    expect([await state(paid), await state(unpaid), arrived(payee)]).toEqual([
+      'manual',
+      'confirmed',
+      2n * XNO,
+    ])
+  })
+
+  it('is taken of what the database has forgotten, with --forgotten', async () => {
+    await fill(10n * XNO)
+    const payee = strangerAddress()
+    const tx = await signAndPublish(venue, 0, { sendTo: payee, amountRaw: 3n * XNO })
+    const owed = await venue.owe(XNO, payee)
+    await work()
+    await reconcileNano(venue.ctx)
+    expect(await operator('reconcile', 'xno', '--owed', owed._id)).toMatchObject({ exitCode: 1 })
+    expect(await operator('reconcile', 'xno', '--owed', owed._id, '--forgotten')).toMatchObject({
+      answer: { state: 'owed' },
+    })
+    expect(await operator('reconcile', 'xno', '--explained', tx)).toMatchObject({ exitCode: 0 })
+    await work()
+    expect([await state(owed), arrived(payee)]).toEqual(['confirmed', 4n * XNO])
+  })
+})
+
 async function expectReceiptToVerify(id: string): Promise<void> {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-receipt-'))
   const file = path.join(folder, 'receipt.json')

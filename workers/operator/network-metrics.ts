@@ -126,6 +126,11 @@ const coins: NetworkCollector = {
       'What the chain holds beyond what the books say, below 0 if less, in whole coins',
       ['coin'],
     )
+    const uncovered = gauge(
+      'liabilities_uncovered',
+      "By how much what the venue holds by the books is less than what isn't its own, in whole coins",
+      ['coin'],
+    )
     const gapAge = gauge('solvency_gap_age_seconds', 'How long ago books and chain were compared', ['coin'])
     const treasury = gauge('treasury_coins', 'What the treasury holds, in whole coins', ['coin'])
     const rateAge = gauge(
@@ -145,6 +150,8 @@ const coins: NetworkCollector = {
           problem.set({ coin, about }, Number(state.problems?.[about] !== undefined))
         halted.set({ coin }, Number(state.halted !== undefined))
         if (state.gap_raw !== undefined) gap.set({ coin }, inCoins(BigInt(state.gap_raw), coin))
+        const ownRaw = await ctx.journal.own(coin)
+        uncovered.set({ coin }, ownRaw < 0n ? inCoins(-ownRaw, coin) : 0)
         if (state.gap_at !== undefined)
           gapAge.set({ coin }, Math.max(0, ctx.database.now() / SECOND_MS - state.gap_at))
         if (state.treasury_raw !== undefined)

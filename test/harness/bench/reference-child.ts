@@ -86,11 +86,15 @@ app.post('/api/v1/claim/resolve', json, async (req, res) => {
   if (caller === undefined) return
   const { claim_id: claimId, outcome } = req.body as { claim_id: string; outcome: string }
   const verdict = { _id: newId('verdict'), claim_id: claimId, agent_id: caller._id, at: seconds(), outcome }
-  await verdicts.insertOne(verdict)
-  const claim = await claims.findOneAndUpdate(
-    { _id: claimId },
-    { $inc: { [`standing.${outcome}`]: 1 } as Record<string, never> },
-    { returnDocument: 'after' },
+  const claim = await client.withSession((session) =>
+    session.withTransaction(async () => {
+      await verdicts.insertOne(verdict, { session })
+      return claims.findOneAndUpdate(
+        { _id: claimId },
+        { $inc: { [`standing.${outcome}`]: 1 } as Record<string, never> },
+        { returnDocument: 'after', session },
+      )
+    }),
   )
   res.json({ ok: true, verdict, claim })
 })

@@ -39,6 +39,7 @@ export interface Fault {
     | 'a commit before this one'
     | 'libfaketime'
     | 'prlimit'
+    | 'control groups of memory'
     | "a disk of Redis's own"
     | undefined
   readonly cause: Cause

@@ -6,6 +6,7 @@ import type { Testbed } from '../testbed/testbed.ts'
 import * as cause from './causes.ts'
 import { pick, type Cause, type Drawn, type Fault } from './fault.ts'
 import { hideNewestSend, refuseBlocks, replaceNewestSend, restore, switchCoinOff } from './market.ts'
+import { leaveNoMemory } from './out-of-memory.ts'
 import {
   endOrKill,
   hangWallet,
@@ -54,6 +55,11 @@ const TABLE = {
 
   'kill-api': fault(BY_ITSELF, ({ apis }, dice) => cause.killPart(pick(apis, dice))),
   'kill-worker': fault(BY_ITSELF, ({ workers }, dice) => cause.killPart(pick(workers, dice))),
+  'worker-oom': fault(
+    BY_ITSELF,
+    ({ workers }, dice) => leaveNoMemory(pick(workers, dice)),
+    'control groups of memory',
+  ),
   'pause-worker': fault([3_000, 9_000], (testbed, dice) =>
     cause.signalChild(pick(testbed.workers, dice)?.child, 'SIGSTOP'),
   ),

@@ -169,12 +169,21 @@ export function createOperator(world: Market) {
     }
     for (const { payout_id: id, address } of held.values())
       if (withRest.has(address ?? '') && ![...found.values()].some(({ to }) => to.includes(address ?? '')))
-        await runOperator(world, 'reconcile', 'xno', '--owed', id)
+        await oweOrRecord(id)
     if (!isEnd || isRefused) return
     // What is held still was paid by none of the sends, and that has to be said before they are accounted for.
-    for (const id of held.keys()) await runOperator(world, 'reconcile', 'xno', '--owed', id)
+    for (const id of held.keys()) await oweOrRecord(id)
     for (const { tx } of [...found.values()])
       if (await succeeds(world, 'reconcile', 'xno', '--explained', tx)) found.delete(tx)
+  }
+
+  /** Says that nothing paid a held payout; or, if the service names a transaction that did, records that. */
+  async function oweOrRecord(payoutId: string): Promise<void> {
+    const { exitCode, json } = await runOperator(world, 'reconcile', 'xno', '--owed', payoutId)
+    if (exitCode === 0) return
+    const paidBy = /"payout-paid \S+ ([0-9a-f]{64})"/.exec(String(json['message']))?.[1]
+    if (paidBy !== undefined && (await succeeds(world, 'payout-paid', payoutId, paidBy)))
+      count(world, 'paid before a restore, as the service said')
   }
 
   return { decideDisputes, isReady, reconcileIfHalted, explainFoundSends }

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import { cacheDir } from '../../../scripts/prepare.mjs'
@@ -10,6 +11,8 @@ export interface ServerClock {
   shift(seconds: number): void
 }
 
+const STARTS_WITHIN_MS = 10_000
+
 const LIBRARY = 'faketime/libfaketimeMT.so.1'
 
 /**
@@ -17,7 +20,8 @@ const LIBRARY = 'faketime/libfaketimeMT.so.1'
  *
  * @param keepsMonotonic whether the monotonic clock stays, as with a real one; mongod waits by both, and with
  *   one of them alone shifted takes ten times as long for all and doesn't stop
- * @returns undefined where there is no libfaketime (Debian's package `faketime`)
+ * @returns undefined where there is no libfaketime (Debian's package `faketime`), and for a program that hangs under
+ *   it, as one with jemalloc does, such as Debian's Redis
  */
 export function makeServerClock(
   folder: string,
@@ -41,7 +45,8 @@ export function makeServerClock(
     ...(keepsMonotonic ? ['FAKETIME_DONT_FAKE_MONOTONIC=1'] : []),
   ]
   fs.writeFileSync(script, `#!/bin/sh\n${settings.join(' ')} exec ${quote(binary)} "$@"\n`, { mode: 0o700 })
-  return { binary: script, shift }
+  const { status } = spawnSync(script, ['--version'], { stdio: 'ignore', timeout: STARTS_WITHIN_MS })
+  return status === 0 ? { binary: script, shift } : undefined
 }
 
 const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
