@@ -368,7 +368,7 @@ async function judgeOwn(
     const isOpen = ['paid', 'delivered', 'disputed'].includes(status)
     add(read.flat(), isOpen ? ['orders', 'owed'] : ['owed'])
   }
-  add(await search(client, { kind: 'money_move' as 'payment', agent }))
+  add(await search(client, { kind: 'money_move', agent }))
   const names = COINS.flatMap((coin) => PARTS.map((name) => [coin, name] as const))
   const missing = names.find(([coin, name]) => own[coin][name] > liabilities[coin][name])
   if (missing !== undefined)

@@ -156,7 +156,7 @@ describe('whoever checks what a venue holds', () => {
           expect(node, venue.name).toMatchObject({ code: own.length === 0 ? 0 : 1 })
           for (const word of own) expect(node?.words, venue.name).toContain(word)
           // What is remembered after a part of the chain leads to the same end.
-          await ends(`${urlOf(venue)}`, '--max-seals', '2')
+          await ends(urlOf(venue), '--max-seals', '2')
           const [nodeAfter, pythonAfter] = await ends(urlOf(venue))
           expect(pythonAfter, venue.name).toEqual(nodeAfter)
           expect(nodeAfter, venue.name).toEqual(node)

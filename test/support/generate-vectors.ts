@@ -651,6 +651,28 @@ const liabilityChain = (last?: object) =>
       return { ...before, ...(liabilities === undefined ? {} : { liabilities }) }
     },
   })
+/** Two seals that state these liabilities, over this entry. */
+const statedWith = (place: number, entry: Pick<LedgerEntry, 'kind' | 'data'>, sums: object) =>
+  buildChain([3, 3], 0, {
+    loggedFrom: 1,
+    entry: (id) => (id === place ? { ...makeEntry(id), ...entry } : undefined),
+    stated: (_seq, before) => ({ ...before, liabilities: { xno: { ...NO_SUMS, ...sums }, xmr: NO_SUMS } }),
+  })
+const paidOut = {
+  kind: 'payout',
+  data: { payout_id: 'out_1', order_id: 'mkt_1', coin: 'xno', amount_raw: '10', step: 'confirmed' },
+}
+const tooDear = {
+  kind: 'order',
+  data: {
+    order_id: 'mkt_1',
+    step: 'ordered',
+    status: 'awaiting_payment',
+    coin: 'xno',
+    amount_raw: '100',
+    fee_raw: '21',
+  },
+}
 const unreadable = {
   ...makeEntry(1),
   kind: 'payment',
@@ -1101,6 +1123,12 @@ function invalidSealVectors(): Record<string, InvalidVector> {
       'the seal before states them',
       liabilityChain(),
     ),
+    'seal-order-overdrawn': invalid(
+      'order_overdrawn',
+      'a payout of an order that nobody has paid for, still so a seal later',
+      statedWith(1, paidOut, { owed: '-10' }),
+    ),
+    'seal-order-of-another-fee': invalid('wrong_fee', 'the fee of 100 is 20', statedWith(4, tooDear, {})),
     'seal-sums-owed-as-numbers': invalid(
       'wrong_owed',
       'sums are decimal digits in a string',
