@@ -178,7 +178,7 @@ export function createMethods({
     solvencyStatement: (query: wire.GetSolvencyStatementQuery = {}) =>
       open.get<wire.GetSolvencyStatementAnswer>(SCHEMAS.GetSolvencyStatementAnswer, '/solvency', query),
     /** All proofs that the venue controls what its seals state, ascending. */
-    controlProofs: (query: wire.ListControlProofsQuery) =>
+    controlProofs: (query: wire.ListControlProofsQuery = {}) =>
       open.get<wire.ListControlProofsAnswer>(SCHEMAS.ListControlProofsAnswer, '/solvency/proofs', query),
     /** The chain of seals, ascending: the newest 10,000, or those after a seq. */
     seals: (query: wire.ListSealsQuery = {}) =>

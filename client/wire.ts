@@ -1700,7 +1700,7 @@ export type GetSolvencyStatementQuery = {
 }
 export type ListControlProofsQuery = {
   coin?: 'xno' | 'xmr' | undefined
-  after: string
+  after?: string | undefined
   limit?: number | undefined
 }
 export type GetCheckpointQuery = {

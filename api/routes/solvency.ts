@@ -38,7 +38,7 @@ export const solvencyRoutes = (): Route[] => [
     summary: 'All proofs that the venue controls what its seals state, ascending',
     query: z.object({
       coin: z.enum(COINS, `expected one of ${COINS.join(', ')}`).optional(),
-      after: cursorField('control_proof'),
+      after: cursorField('control_proof').optional().describe('the proofs after this one'),
       limit: limitQuery(),
     }),
     view: z.object({ proofs: z.array(controlProofView), ...countView }),

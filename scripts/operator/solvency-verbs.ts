@@ -20,7 +20,7 @@ export const solvencyVerbs: readonly OperatorVerb[] = [
     options: { undo: flagOption('with PAYOUT_ID alone, while nothing of it is signed: take that back') },
     help: "Send what is the venue's own, as fees and sales, to ADDRESS, like a payout; refused beyond that",
     changes: true,
-    async run({ ctx, words: [first = '', amount, address], options: { undo }, dryRun }) {
+    async run({ ctx, words: [first, amount, address], options: { undo }, dryRun }) {
       const target = rehearseIf(dryRun, ctx)
       if (undo && amount === undefined) return showWithdrawal(await undoWithdrawal(target, first), dryRun)
       if (undo || amount === undefined || address === undefined)

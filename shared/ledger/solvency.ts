@@ -32,6 +32,8 @@ export const owedOf = ({ xno, xmr }: Liabilities): Owed => ({
 
 type Counted = Pick<EntryRecord, '_id' | 'kind' | 'data'>
 type Changes = Partial<Record<LiabilityName, bigint>>
+/** Of most entries. */
+const NO_CHANGES: Changes = {}
 
 /**
  * Returns the sums owed after an entry, from those before it. They follow from the entries alone, so whoever
@@ -93,7 +95,7 @@ function changesOf(entry: Counted, isFirstOwed: boolean): Changes {
       return changes
     }
     default:
-      return {}
+      return NO_CHANGES
   }
 }
 
@@ -141,6 +143,7 @@ export function countLiabilities(stated?: Liabilities): LiabilityCount {
     const { step, payout_id: payoutId, again } = entry.data
     const isOwed = entry.kind === 'payout' && step === 'owed' && again === undefined
     const changes = changesOf(entry, isOwed && met?.has(payoutId) !== true)
+    if (changes === NO_CHANGES) return
     for (const name of LIABILITY_NAMES) {
       const change = changes[name] ?? 0n
       if (change === 0n) continue

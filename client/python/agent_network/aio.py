@@ -172,8 +172,8 @@ class AsyncClient:
     async def solvency_statement(self, *, seq: Optional[int] = None) -> wire.GetSolvencyStatementAnswer:
         return await asyncio.to_thread(self.sync.solvency_statement, seq=seq)
 
-    async def control_proofs(self, *, after: str, coin: Optional[Literal["xno", "xmr"]] = None, limit: Optional[int] = None) -> wire.ListControlProofsAnswer:
-        return await asyncio.to_thread(self.sync.control_proofs, after=after, coin=coin, limit=limit)
+    async def control_proofs(self, *, coin: Optional[Literal["xno", "xmr"]] = None, after: Optional[str] = None, limit: Optional[int] = None) -> wire.ListControlProofsAnswer:
+        return await asyncio.to_thread(self.sync.control_proofs, coin=coin, after=after, limit=limit)
 
     async def seals(self, *, after_seq: Optional[int] = None, limit: Optional[int] = None) -> wire.ListSealsAnswer:
         return await asyncio.to_thread(self.sync.seals, after_seq=after_seq, limit=limit)

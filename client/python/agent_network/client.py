@@ -228,9 +228,9 @@ class Client:
         """What a seal states: all that isn't the venue's own, what it holds, and proofs that it controls that."""
         return self._transport.get("/solvency", {"seq": seq})  # type: ignore[no-any-return]
 
-    def control_proofs(self, *, after: str, coin: Optional[Literal["xno", "xmr"]] = None, limit: Optional[int] = None) -> wire.ListControlProofsAnswer:
+    def control_proofs(self, *, coin: Optional[Literal["xno", "xmr"]] = None, after: Optional[str] = None, limit: Optional[int] = None) -> wire.ListControlProofsAnswer:
         """All proofs that the venue controls what its seals state, ascending."""
-        return self._transport.get("/solvency/proofs", {"after": after, "coin": coin, "limit": limit})  # type: ignore[no-any-return]
+        return self._transport.get("/solvency/proofs", {"coin": coin, "after": after, "limit": limit})  # type: ignore[no-any-return]
 
     def seals(self, *, after_seq: Optional[int] = None, limit: Optional[int] = None) -> wire.ListSealsAnswer:
         """The chain of seals, ascending: the newest 10,000, or those after a seq."""

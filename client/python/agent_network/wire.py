@@ -1540,12 +1540,9 @@ class GetSolvencyStatementQuery(TypedDict, total=False):
     seq: int
 
 
-class _ListControlProofsQuery(TypedDict):
-    after: str
-
-
-class ListControlProofsQuery(_ListControlProofsQuery, total=False):
+class ListControlProofsQuery(TypedDict, total=False):
     coin: Literal["xno", "xmr"]
+    after: str
     limit: int
 
 
