@@ -3,7 +3,6 @@ import { isObject } from './values.ts'
 
 /** What is owed of each coin, in its smallest unit. */
 export type Owed = { readonly xno: bigint; readonly xmr: bigint }
-export const NOTHING_OWED: Owed = { xno: 0n, xmr: 0n }
 
 const AMOUNT = /^[0-9]{1,60}$/
 const SUM = /^(0|-?[1-9][0-9]{0,77})$/

@@ -140,9 +140,8 @@ def ledger(base, key):
         need(seal["signed"] and seal["pubkey"] == key, "wrong_key")
         need(signed(bytes.fromhex(key), payload(seal), base64.b64decode(seal["signature"]), hashlib.sha512), "bad_signature")
         own = entries[seal["from_id"] - 1 : seal["to_id"]]
-        leaves = [hashlib.sha256(b"\0" + canonical(entry)).digest() for entry in own]
         need([entry["id"] for entry in own] == list(range(seal["from_id"], seal["to_id"] + 1)), "entry_gap")
-        need(root_of(leaves).hex() == seal["root"], "wrong_root")
+        need(root_of([hashlib.sha256(b"\0" + canonical(entry)).digest() for entry in own]).hex() == seal["root"], "wrong_root")
         for entry in own[:-1]:
             books.add(entry)
         closing = own[-1]["data"]
@@ -196,8 +195,7 @@ def nano_key(account):
 
 
 def check_coin(coin, known, closing, entries, control, venue):
-    data, assets = closing["data"], closing["data"].get("assets")
-    owed = sum(map(int, data["liabilities"][coin].values()))
+    assets, owed = closing["data"].get("assets"), sum(map(int, closing["data"]["liabilities"][coin].values()))
     if owed <= 0:
         return
     need(isinstance(assets, dict) and coin in assets, "malformed_assets")
