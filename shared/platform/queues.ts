@@ -128,10 +128,18 @@ export const QUEUES = {
   },
   'fill-nano': { ...FILL, needs: 'nano node and seed', does: 'makes addresses of Nano ahead' },
   'fill-monero': { ...FILL, needs: 'monero wallet', does: 'makes addresses of Monero ahead' },
-  'sweep-nano': { ...WITH_COIN, needs: 'nano node and seed', does: 'sweeps payments into the treasury of Nano' },
+  'sweep-nano': {
+    ...WITH_COIN,
+    needs: 'nano node and seed',
+    does: 'sweeps payments into the treasury of Nano',
+  },
   'send-nano': { ...WITH_COIN, needs: 'nano node and seed', does: 'sends payouts in Nano' },
   'send-monero': { ...WITH_COIN, needs: 'monero wallet', does: 'sends payouts in Monero' },
-  'reconcile-nano': { ...RECONCILE, needs: 'nano node and seed', does: 'compares the wallet of Nano with the chain' },
+  'reconcile-nano': {
+    ...RECONCILE,
+    needs: 'nano node and seed',
+    does: 'compares the wallet of Nano with the chain',
+  },
   'reconcile-monero': {
     ...RECONCILE,
     needs: 'monero wallet',

@@ -27,7 +27,7 @@ export async function leaveNoMemory(part: Part | undefined): Promise<Injected | 
   if (group === undefined) return undefined
   try {
     fs.writeFileSync(path.join(group.folder, 'cgroup.procs'), String(pid))
-    const isGone = await waitFor('the kernel', () => Promise.resolve(isRunning(pid) ? undefined : true), {
+    const isGone = await waitFor('the kernel', async () => (isRunning(pid) ? undefined : true), {
       limitMs: KILL_LIMIT_MS,
     }).catch(orIfLate(false))
     if (!isGone) throw new Error(`${part.name} lives without memory`)
