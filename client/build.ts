@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { rolldown, type InputOptions } from 'rolldown'
+import { rolldown, type CodeSplittingGroup, type InputOptions } from 'rolldown'
 
 const HERE = import.meta.dirname
 const DIST = path.join(HERE, 'dist')
@@ -11,8 +11,16 @@ const at = (file: string): string => path.join(HERE, file)
 
 const { version: VERSION } = JSON.parse(readFileSync(at('package.json'), 'utf8')) as { version: string }
 
-/** Bundles entry files, by their names in the package, with what they import into DIST. */
-async function bundle(input: Record<string, string>, options: InputOptions = {}): Promise<void> {
+/**
+ * Bundles entry files, by their names in the package, with what they import into DIST.
+ *
+ * @param groups what several of them import, by the files that it is in: fewer and larger files pack better
+ */
+async function bundle(
+  input: Record<string, string>,
+  options: InputOptions = {},
+  groups: CodeSplittingGroup[] = [],
+): Promise<void> {
   const build = await rolldown({ ...options, input, tsconfig: false })
   await build.write({
     dir: DIST,
@@ -20,6 +28,8 @@ async function bundle(input: Record<string, string>, options: InputOptions = {})
     minify: true,
     entryFileNames: '[name].js',
     chunkFileNames: '[name]-[hash].js',
+    comments: false,
+    codeSplitting: { groups },
   })
   await build.close()
 }
@@ -58,8 +68,29 @@ await bundle(
     'miner-thread': at('miner/miner-thread.ts'),
   },
   ON_ANY_PLATFORM,
+  [
+    // A mining thread loads no more than this.
+    { name: 'pow', test: /crypto\/pow\.ts/, priority: 2 },
+    // What browsers have too.
+    { name: 'base', test: /client\/(sealed-box|register|author-signatures|client)\.ts/, priority: 1 },
+    {
+      name: 'node',
+      test: /client\/(verify\/|messages|own-ledger|solvency|verify-receipt|token-file|command\/(format|command-error))/,
+    },
+  ],
 )
-await bundle({ platform: at('platform.ts'), threads: at('miner/threads.ts') }, { external: [/^node:/] })
+await bundle(
+  { platform: at('platform.ts'), threads: at('miner/threads.ts') },
+  {
+    external: [/^node:/],
+    // Of the search in WebAssembly, which other files have, this one needs nothing.
+    treeshake: {
+      manualPureFunctions: ['createVariedSchedule', 'Uint32Array', 'simd'],
+      propertyReadSideEffects: false,
+      unknownGlobalSideEffects: false,
+    },
+  },
+)
 await bundle(
   { 'platform-browser': at('browser/platform.ts'), 'threads-browser': at('browser/threads.ts') },
   { external: [/^@noble\//] },
@@ -70,12 +101,25 @@ const { status } = spawnSync('tsc', ['--project', at('tsconfig.json'), '--checke
 })
 copyFileSync(at('../LICENSE-MIT'), path.join(DIST, 'LICENSE-MIT'))
 const nativeSearch = readFileSync(at('miner/native-search.c'), 'utf8')
-writeFileSync(path.join(DIST, 'native-search.c'), nativeSearch.replace(/\/\*[^]*?\*\/ */g, ''))
-removeUnreached(['index', 'browser', 'mine'].map((name) => path.join(DIST, `types/client/${name}.d.ts`)))
+writeFileSync(
+  path.join(DIST, 'native-search.c'),
+  nativeSearch.replace(/\/\*[^]*?\*\/ */g, '').replace(/\n\s+/g, '\n'),
+)
+const TYPE_ENTRIES = ['index', 'browser', 'mine'].map((name) => path.join(DIST, `types/client/${name}.d.ts`))
+removeUnreached(TYPE_ENTRIES)
 dropComments([
-  'types/client/{answer-check,author-signatures,errors,http,messages,mine,own-ledger,puzzle-solver,register,routes,sealed-box,token-file,verify-receipt,wire,work-bound}.d.*ts',
+  'types/client/{answer-check,author-signatures,errors,http,messages,mine,own-ledger,puzzle-solver,register,routes,sealed-box,solvency,token-file,verify-receipt,wire,work-bound}.d.*ts',
   'types/{client/miner,client/verify,shared/**}/*.d.ts',
 ])
+dropUnused(
+  globSync(
+    path.join(
+      DIST,
+      'types/{client/{work-bound,mine,miner/*,answer-check,author-signatures,http},shared/crypto/*}.d.ts',
+    ),
+  ),
+)
+removeUnreached(TYPE_ENTRIES)
 process.exitCode = status ?? 1
 
 /**
@@ -97,6 +141,35 @@ function withoutComments(text: string): string {
     return !isWithin
   })
   return kept.map((line) => line.trimStart()).join('\n')
+}
+
+/** Drops from type files without indents what nothing else names, and imports that are needed no more. */
+function dropUnused(files: readonly string[]): void {
+  const texts = new Map(
+    globSync(path.join(DIST, 'types/**/*.d.ts')).map((file) => [file, readFileSync(file, 'utf8')]),
+  )
+  for (let before = -1, size = 0; before !== size;) {
+    before = size
+    for (const file of files.filter((one) => !TYPE_ENTRIES.includes(one))) {
+      const parts = (texts.get(file) ?? '').split(/\n(?=export |import |type |interface |declare )/)
+      const others = [...texts].filter(([name]) => name !== file).map(([, text]) => text)
+      const isNamed = (part: string) => {
+        const [, name] =
+          /^(?:export )?(?:declare )?(?:type|interface|const|function|class) (\w+)/.exec(part) ?? []
+        const [, names] = /^import .*?\{(.*)\}/.exec(part) ?? []
+        const word = new RegExp(`\\b(${name ?? names?.replace(/\btype\b|\s/g, '').replaceAll(',', '|')})\\b`)
+        const within = parts.some((other) => other !== part && word.test(other))
+        return (
+          (name ?? names) === undefined ||
+          within ||
+          (name !== undefined && others.some((text) => word.test(text)))
+        )
+      }
+      texts.set(file, parts.filter(isNamed).join('\n'))
+    }
+    size = [...texts.values()].join('').length
+  }
+  for (const [file, text] of texts) writeFileSync(file, text)
 }
 
 /**

@@ -19,6 +19,7 @@ export {
   type SealOptions,
 } from './messages.ts'
 export { findForeignChanges, type ForeignChange } from './own-ledger.ts'
+export { verifySolvency, type SolvencyOptions } from './solvency.ts'
 export { verifyLedger, verifyReceipt, type LogFork, type Verified } from './verify-receipt.ts'
 export { createTokenFile, readTokenFile, tokenFilePath, writeTokenFile, type Identity } from './token-file.ts'
 export type { SealTrust } from './verify/verification.ts'

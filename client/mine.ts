@@ -1,12 +1,16 @@
 import type { Answer, Client, FreeCredit, SubmitWorkAnswer, WorkOrder } from './client.ts'
 import { RefusalError, isPassing } from './errors.ts'
 import { pause } from './http.ts'
-import { mineShares, type MiningProgress } from './miner/miner.ts'
+import { mineShares } from './miner/miner.ts'
+import type { NativeSearch } from './miner/native-search.ts'
+import type { MiningProgress } from './miner/tally.ts'
+import { prepareNativeSearch as prepare } from './miner/threads.ts'
 import { assertInTime, assertPossible } from './work-bound.ts'
 import { isUnfinished, readMiningState, writeMiningState, type MiningState } from './mining-state.ts'
 
 export type { NativeSearch } from './miner/native-search.ts'
-export { prepareNativeSearch } from './miner/threads.ts'
+/** Compiles the search for this processor, once. @param compiler `cc` if absent */
+export const prepareNativeSearch: (compiler?: string) => Promise<NativeSearch> = prepare
 
 /** What mining reports: each step with the order, and how many shares are found and not handed in. */
 export type MineDaysProgress =

@@ -1677,12 +1677,11 @@ function connectEntry(entryId, leaf, { index, path }, log, seen) {
 }
 
 // client/verify/owed.ts
-const NOTHING_OWED = {
-  xno: 0n,
-  xmr: 0n,
-}
 const AMOUNT = /^[0-9]{1,60}$/
 const SUM = /^(0|-?[1-9][0-9]{0,77})$/
+const isAmount = (text) => typeof text === 'string' && AMOUNT.test(text)
+const isSum = (text) => typeof text === 'string' && SUM.test(text)
+const isCoin = (coin) => coin === 'xno' || coin === 'xmr'
 /**
  * What an entry adds to the sums owed: a payment for an order is owed from when it is counted until the fee
  * is taken, a payout has arrived, or the operator writes off what the chain took back. A payment's step
@@ -1702,21 +1701,20 @@ function owedChange({ kind, data }) {
   } else if (kind === 'dispute_outcome') field = 'written_off_raw'
   else return { kind: 'none' }
   const amount = data[field]
-  if (typeof amount !== 'string' || !AMOUNT.test(amount)) return { kind: 'unreadable' }
+  if (!isAmount(amount)) return { kind: 'unreadable' }
   if (BigInt(amount) === 0n) return { kind: 'none' }
-  const coin = Object.keys(NOTHING_OWED).find((name) => name === data['coin'])
-  return coin === void 0
-    ? { kind: 'unreadable' }
-    : {
+  const { coin } = data
+  return isCoin(coin)
+    ? {
         kind: 'change',
         coin,
         change: sign * BigInt(amount),
       }
+    : { kind: 'unreadable' }
 }
 /** The sums that a closing entry states; undefined if it states none in the right form. */
 function readOwed(owed) {
   const { xno, xmr } = isObject(owed) ? owed : {}
-  const isSum = (text) => typeof text === 'string' && SUM.test(text)
   return isSum(xno) && isSum(xmr)
     ? {
         xno: BigInt(xno),
@@ -1728,6 +1726,246 @@ const showOwed = ({ xno, xmr }) => ({
   xno: String(xno),
   xmr: String(xmr),
 })
+
+// client/verify/liabilities.ts
+/** Whose money a venue holds. `orders` and `owed` together are what closing entries state as `owed`. */
+const PARTS = ['orders', 'owed', 'invoices', 'remainders', 'unassigned']
+const NO_PARTS = {
+  orders: 0n,
+  owed: 0n,
+  invoices: 0n,
+  remainders: 0n,
+  unassigned: 0n,
+}
+const NO_LIABILITIES = {
+  xno: NO_PARTS,
+  xmr: NO_PARTS,
+}
+/**
+ * The liabilities after an entry. A move of money changes the parts that it names, of those that no other entries give;
+ * a payout moves its amount between `orders` and `owed`; whatever else changes the sum owed changes `orders`.
+ *
+ * @param met payouts that were owed before; a ledger that states liabilities says so in the entry instead. This one is
+ *   added.
+ * @returns undefined if its coin or amount can't be read: then it changes nothing
+ */
+function addToLiabilities(before, entry, met) {
+  const { kind, data } = entry
+  const { coin, step, payout_id: payoutId } = data
+  const isOwed = kind === 'payout' && step === 'owed' && !Object.hasOwn(data, 'again')
+  const changes = changesOf(entry, isOwed && met?.has(payoutId) !== true)
+  const isChange = changes !== void 0 && Object.values(changes).some((change) => change !== 0n)
+  if (changes === void 0 || (isChange && !isCoin(coin))) return void 0
+  if (isOwed && typeof payoutId === 'string') met?.add(payoutId)
+  if (!isChange || !isCoin(coin)) return before
+  const parts = PARTS.map((part) => [part, before[coin][part] + (changes[part] ?? 0n)])
+  return {
+    ...before,
+    [coin]: Object.fromEntries(parts),
+  }
+}
+/** What an entry adds to each part; undefined if that can't be read. */
+function changesOf(entry, isFirstOwed) {
+  const { kind, data } = entry
+  const raw = isAmount(data['amount_raw']) ? BigInt(data['amount_raw']) : void 0
+  if (kind === 'money_move') {
+    const { from, to } = data
+    const sumOf = (part) => (raw ?? 0n) * (BigInt(to === part) - BigInt(from === part))
+    const [invoices, remainders, unassigned] = ['invoices', 'remainders', 'unassigned'].map(sumOf)
+    return raw === void 0
+      ? void 0
+      : {
+          invoices,
+          remainders,
+          unassigned,
+        }
+  }
+  const sum = owedChange(entry)
+  const sign = kind === 'payout' ? namedSign(data, isFirstOwed) : 0n
+  if (sum.kind === 'unreadable' || (sign !== 0n && raw === void 0)) return void 0
+  const owed = sign * (raw ?? 0n)
+  return {
+    owed,
+    orders: (sum.kind === 'change' ? sum.change : 0n) - owed,
+  }
+}
+/** By how many times its amount a payout's entry changes what is owed to somebody by name. */
+function namedSign(data, isFirstOwed) {
+  if (isFirstOwed || Object.hasOwn(data, 'undoes')) return 1n
+  return ['confirmed', 'manual', 'withdrawn'].includes(data['step']) ? -1n : 0n
+}
+/** The liabilities that a closing entry states; undefined if it states none in the right form. */
+function readLiabilities(stated) {
+  const read = (coin) => {
+    const parts = isObject(stated) ? memberOf(stated, coin) : void 0
+    const sums = isObject(parts) ? PARTS.map((part) => memberOf(parts, part)) : []
+    if (sums.length === 0 || !sums.every(isSum)) return void 0
+    return Object.fromEntries(PARTS.map((part, place) => [part, BigInt(sums[place] ?? 0)]))
+  }
+  const [xno, xmr] = [read('xno'), read('xmr')]
+  return xno === void 0 || xmr === void 0
+    ? void 0
+    : {
+        xno,
+        xmr,
+      }
+}
+/** What closing entries state as `owed`. */
+const owedOf = ({ xno, xmr }) => ({
+  xno: xno.orders + xno.owed,
+  xmr: xmr.orders + xmr.owed,
+})
+/** As closing entries state them. */
+const showLiabilities = (liabilities) =>
+  Object.fromEntries(
+    Object.entries(liabilities).map(([coin, parts]) => [
+      coin,
+      Object.fromEntries(PARTS.map((part) => [part, String(parts[part])])),
+    ]),
+  )
+
+// client/verify/money.ts
+/** Of the price of an order. */
+const FEE_PERCENT = 20n
+const OPEN = ['awaiting_payment', 'paid', 'delivered', 'disputed']
+const UNKNOWN = [0n, -1n, 0n, 100n, 0n]
+const ORDER = /^(-?[0-9]{1,78} ){4}[01]$/
+const isMoneyState = (value) =>
+  isObject(value) &&
+  typeof value['stated'] === 'boolean' &&
+  readLiabilities(value['liabilities']) !== void 0 &&
+  Array.isArray(value['met']) &&
+  value['met'].every((id) => typeof id === 'string') &&
+  isObject(value['orders']) &&
+  Object.values(value['orders']).every((order) => typeof order === 'string' && ORDER.test(order))
+/** The sums that the entries so far give, and the orders. */
+var LedgerMoney = class LedgerMoney {
+  /** Undefined once some entries aren't there, as are the orders. */
+  #sums = NO_LIABILITIES
+  #isStated = false
+  #met = /* @__PURE__ */ new Set()
+  /** By order and coin. */
+  #orders = /* @__PURE__ */ new Map()
+  /** Orders that hold less than nothing: whether they did at the end of a seal before. */
+  #below = /* @__PURE__ */ new Map()
+  /** Goes on from what is remembered. */
+  static from({ stated, liabilities, met, orders }) {
+    const money = new LedgerMoney()
+    money.#sums = readLiabilities(liabilities)
+    money.#isStated = stated
+    money.#met = new Set(met)
+    for (const [key, text] of Object.entries(orders)) {
+      money.#setOrder(key, text.split(' ').map(BigInt))
+      if (money.#below.has(key)) money.#below.set(key, true)
+    }
+    return money
+  }
+  /** Forgets what follows from all entries, once some of them aren't there. */
+  lose() {
+    this.#sums = this.#orders = void 0
+    this.#below.clear()
+  }
+  /** Undefined if some entries weren't there. */
+  state() {
+    if (!this.#sums || !this.#orders) return void 0
+    const orders = Object.fromEntries([...this.#orders].map(([key, order]) => [key, order.join(' ')]))
+    const [liabilities, met] = [showLiabilities(this.#sums), [...this.#met]]
+    return {
+      owed: showOwed(owedOf(this.#sums)),
+      money: {
+        stated: this.#isStated,
+        liabilities,
+        met,
+        orders,
+      },
+    }
+  }
+  /** Adds an entry to the sums, and to its order. @returns whether what it says can be read */
+  add(entry, findings) {
+    const after = addToLiabilities(this.#sums ?? NO_LIABILITIES, entry, this.#isStated ? void 0 : this.#met)
+    if (this.#sums !== void 0) this.#sums = after ?? this.#sums
+    findings.run(`entry ${entry.id}`, () => this.#addToOrder(entry))
+    return after !== void 0
+  }
+  /** @throws Refused `wrong_fee` */
+  #addToOrder(entry) {
+    const { kind, data } = entry
+    const { order_id: id, coin, step, amount_raw: price, fee_raw: stated, status } = data
+    if (this.#orders === void 0 || typeof id !== 'string') return
+    if (typeof status === 'string')
+      for (const key of [`${id} xno`, `${id} xmr`]) {
+        const order = this.#orders.get(key)
+        if (order !== void 0) this.#setOrder(key, [...order.slice(0, 4), BigInt(OPEN.includes(status))])
+      }
+    if (!isCoin(coin)) return
+    const key = `${id} ${coin}`
+    let [held, fee, taken, percent, isOpen] = this.#orders.get(key) ?? UNKNOWN
+    const sum = owedChange(entry)
+    const change = sum.kind === 'change' ? sum.change : 0n
+    held += change
+    const isPlaced = kind === 'order' && step === 'ordered' && isAmount(price)
+    const due = isPlaced ? (BigInt(price) * FEE_PERCENT) / 100n : 0n
+    if (isPlaced && fee < 0n) [fee, isOpen] = [due, 1n]
+    if (kind === 'dispute_outcome') percent = percentOf(data) ?? percent
+    if (kind === 'fee') taken -= change
+    this.#setOrder(key, [held, fee, taken, percent, isOpen])
+    if (!this.#isStated) return
+    if (isPlaced && stated !== String(due))
+      throw new Refused('wrong_fee', `the order states the fee ${show(stated)}, and ${due} are due`)
+    const most = (fee * percent) / 100n
+    if (kind === 'fee' && fee >= 0n && (taken < 0n || taken > most))
+      throw new Refused('wrong_fee', `the fees of ${show(id)} come to ${taken}, and ${most} are due at most`)
+  }
+  /** Keeps an order, unless it is at its end. */
+  #setOrder(key, order) {
+    if (order[0] === 0n && order[4] === 0n) this.#orders?.delete(key)
+    else this.#orders?.set(key, order)
+    if (order[0] >= 0n) this.#below.delete(key)
+    else if (!this.#below.has(key)) this.#below.set(key, false)
+  }
+  /** Checks the sums that a closing entry states. What it states counts from then on, so that one false sum is one finding. */
+  checkClosing(data, findings, where) {
+    const add = (reason, what, stated, own) =>
+      findings.add(reason, where, `its closing entry states ${what}${show(stated)}, the entries give ${own}`)
+    const own = this.#sums && showOwed(owedOf(this.#sums))
+    const owed = readOwed(data['owed'])
+    if (owed === void 0 || (own !== void 0 && JSON.stringify(showOwed(owed)) !== JSON.stringify(own)))
+      add('wrong_owed', '', data['owed'], own === void 0 ? 'two sums' : show(own))
+    this.#isStated ||= Object.hasOwn(data, 'liabilities')
+    if (this.#isStated) {
+      const stated = readLiabilities(data['liabilities'])
+      const [given, due] = [stated, this.#sums].map((sums) => sums && JSON.stringify(showLiabilities(sums)))
+      if (given === void 0 || (due !== void 0 && given !== due))
+        add('wrong_liabilities', 'the liabilities ', data['liabilities'], due ?? 'ten sums')
+      this.#sums = stated
+      this.#met.clear()
+    } else {
+      const orders = (coin, sums = (this.#sums ?? NO_LIABILITIES)[coin]) => ({
+        ...sums,
+        orders: (owed?.[coin] ?? 0n) - sums.owed,
+      })
+      this.#sums = owed && {
+        xno: orders('xno'),
+        xmr: orders('xmr'),
+      }
+    }
+    for (const [key, wasBelow] of this.#below) {
+      this.#below.set(key, true)
+      if (!wasBelow || !this.#isStated) continue
+      findings.add('order_overdrawn', where, `order ${show(key)} has paid out more than was paid for it`)
+      this.#below.delete(key)
+    }
+  }
+}
+/** What a dispute's outcome leaves of the fee; undefined if it says nothing of it. */
+function percentOf({ outcome, split_percent: percent }) {
+  if (outcome === 'release') return 100n
+  if (outcome === 'refund') return 0n
+  if (outcome !== 'split') return void 0
+  return Number.isSafeInteger(percent) && Number(percent) >= 0 && Number(percent) <= 100
+    ? BigInt(Number(percent))
+    : 100n
+}
 
 // client/verify/seals.ts
 /** Reads a seal. @throws Refused `malformed_seal` */
@@ -1974,6 +2212,7 @@ const FORMS = {
 }
 const OPTIONAL_FORMS = {
   unsigned: isWhole,
+  money: isMoneyState,
   key_form: (form) => form === 1 || form === 2,
   checkpoint: isCheckpoint,
   heard: (notes) => Array.isArray(notes) && notes.every(isCheckpoint),
@@ -2109,6 +2348,7 @@ async function walkChain(source, options) {
     !options.isFull &&
     memory !== void 0 &&
     memory.unsigned === 0 &&
+    memory.money !== void 0 &&
     memory.chained &&
     (pinned.length === 0 || memory.pubkeys.every((key) => pinned.includes(key)))
   ) {
@@ -2161,11 +2401,10 @@ var ChainWalk = class {
   reader
   #options
   #previous
-  /** Undefined after a seal whose entries aren't there; so are the log and the keys. */
-  #owed = NOTHING_OWED
+  #money = new LedgerMoney()
   #isChained = false
   #isLogged = false
-  /** Over all entries so far. */
+  /** Over all entries so far; undefined after a seal whose entries aren't there, as are the keys. */
   #log = new GrowingTree()
   /** By the entries alone; undefined if not all of them were read. */
   #keys = new LedgerKeys(2)
@@ -2197,7 +2436,7 @@ var ChainWalk = class {
       seal,
       payloadHash: memory.payload_hash,
     }
-    this.#owed = readOwed(memory.owed)
+    if (memory.money !== void 0) this.#money = LedgerMoney.from(memory.money)
     this.#isChained = memory.chained
     this.#isLogged = memory.logged
     this.#log = new GrowingTree(void 0, memory.log.size, memory.log.frontier)
@@ -2384,7 +2623,7 @@ var ChainWalk = class {
   }
   /** Forgets what follows from all entries, once some of them aren't there. */
   #loseCount() {
-    this.#owed = void 0
+    this.#money.lose()
     this.#log = void 0
     this.#keys = void 0
     this.#olderKeys = void 0
@@ -2405,13 +2644,7 @@ var ChainWalk = class {
   }
   /** Adds to the sums, the adoptions and the keys what an entry says. */
   #addEntry(entry) {
-    const added = owedChange(entry)
-    if (added.kind === 'unreadable') this.unreadable++
-    if (added.kind === 'change' && this.#owed !== void 0)
-      this.#owed = {
-        ...this.#owed,
-        [added.coin]: this.#owed[added.coin] + added.change,
-      }
+    if (!this.#money.add(entry, this.findings)) this.unreadable++
     this.#listAdoption(entry)
     const field = keyFieldOf(entry.kind)
     if (field !== void 0) this.#addKey(entry, entry.data[field])
@@ -2458,14 +2691,7 @@ var ChainWalk = class {
       this.#loseCount()
       return
     }
-    const [stated, own] = [readOwed(data['owed']), this.#owed]
-    if (stated === void 0 || (own !== void 0 && (stated.xno !== own.xno || stated.xmr !== own.xmr)))
-      this.findings.add(
-        'wrong_owed',
-        where,
-        `its closing entry states ${show(data['owed'])}, the entries give ${own === void 0 ? 'two sums' : show(showOwed(own))}`,
-      )
-    this.#owed = stated
+    this.#money.checkClosing(data, this.findings, where)
     this.#checkPreviousSeal(data, seal, where)
     this.#isLogged ||= data['log'] !== void 0
     if (!this.#isLogged) return
@@ -2572,9 +2798,10 @@ var ChainWalk = class {
   }
   /** Keeps what follows from all entries up to a signed seal, unless some of them aren't there. */
   #setChecked(seal, payloadHash) {
-    if (!seal.signed || this.#owed === void 0 || this.#log === void 0) return
+    const sums = this.#money.state()
+    if (!seal.signed || sums === void 0 || this.#log === void 0) return
     const state = {
-      owed: showOwed(this.#owed),
+      ...sums,
       chained: this.#isChained,
       unreadable: this.unreadable,
       adoptions: [...this.adoptions],

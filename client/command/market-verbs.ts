@@ -5,7 +5,10 @@ import { ensureDmKeys, tryToPublishDmKey } from './dm-key.ts'
 import { formatFork, pinDirOf, UNSEALED_KEY } from './message-verbs.ts'
 import { formatFields, formatTime, formatTimeLeft, toOneLine, indent } from './format.ts'
 import type { Session } from './session.ts'
-import { LIMIT_OPTION, defineVerb, flagOption, textOption, type Verb } from './verb.ts'
+import { verifySolvency } from '../solvency.ts'
+import { EXIT_CODES } from '../verify/report.ts'
+import { LIMIT_OPTION, defineVerb, flagOption, textOption, type Verb, type VerbOutput } from './verb.ts'
+import { trustOf, VERIFY_OPTIONS, type VerifyOptions } from './verification.ts'
 
 export const marketVerbs: readonly Verb[] = [
   defineVerb({
@@ -164,9 +167,20 @@ export const marketVerbs: readonly Verb[] = [
   defineVerb({
     name: 'solvency',
     words: [],
-    options: {},
-    help: 'What the venue owes and what it holds, for you to compare',
-    async run({ session }) {
+    options: {
+      verify: flagOption(
+        'verify the ledger, the accounts and the proofs, in one line; exit code as of "seals"',
+      ),
+      'nano-rpc': textOption('URL', 'of a Nano node that you trust; NANO_RPC if absent'),
+      'monero-rpc': textOption(
+        'URL',
+        'of a monero-wallet-rpc of yours, with any wallet; MONERO_RPC if absent',
+      ),
+      ...VERIFY_OPTIONS,
+    },
+    help: 'What the venue owes and what it holds; with --verify, whether that is so',
+    async run({ options, session }) {
+      if (options.verify) return verifySums(session, options)
       const answer = await session.client.solvency()
       const lines = answer.owed.map(({ currency, now }) => {
         const held = answer.held.find((sum) => sum.currency === currency)
@@ -182,6 +196,22 @@ export const marketVerbs: readonly Verb[] = [
     },
   }),
 ]
+
+/** Verifies what the venue states; for a registered agent, also that its own money is in it. */
+async function verifySums(
+  session: Session,
+  options: VerifyOptions & { 'nano-rpc': string | undefined; 'monero-rpc': string | undefined },
+): Promise<VerbOutput> {
+  const known = session.findIdentity() === undefined ? undefined : await session.authenticate()
+  const { text, ...answer } = await verifySolvency({
+    client: known?.client ?? session.client,
+    trust: trustOf(session, options),
+    nanoRpc: options['nano-rpc'] ?? session.nodes.nanoRpc,
+    moneroRpc: options['monero-rpc'] ?? session.nodes.moneroRpc,
+    agentId: known?.identity.agent_id,
+  })
+  return { answer: { ...answer, text }, text, exitCode: EXIT_CODES[answer.verdict] }
+}
 
 /** An option's text as a number; the service checks its bounds. @throws CommandError `usage` */
 function readNumber(flag: string, text: string | undefined): number {

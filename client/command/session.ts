@@ -35,6 +35,8 @@ export interface Session {
   requireIdentity(): Identity
   /** Where a check of the ledger remembers the keys and the log of this service. */
   readonly trust: SealTrust
+  /** Whom this agent asks about the chains: NANO_RPC, a Nano node, and MONERO_RPC, a monero-wallet-rpc. */
+  readonly nodes: { readonly nanoRpc: string | undefined; readonly moneroRpc: string | undefined }
   /**
    * This agent's identity, and a client with its token. If a rotation of the token was begun and its answer
    * lost, it finds out which token is good, and keeps that.
@@ -129,6 +131,7 @@ export function openSession(options: {
     tokenFile,
     insecure,
     trust,
+    nodes: { nanoRpc: env['NANO_RPC'] || undefined, moneroRpc: env['MONERO_RPC'] || undefined },
     signal,
     progress,
     client,

@@ -25,7 +25,7 @@ export interface VerifyOptions {
 const QUIET_MS = 2_000
 
 /** By what this agent judges, with the options of a verb. */
-const trustOf = (
+export const trustOf = (
   { trust: { stateFile, policyFile } }: Session,
   { pubkey: pubkeys, policy = policyFile }: VerifyOptions,
 ): SealTrust => ({ stateFile, pubkeys, policyFile: policy })

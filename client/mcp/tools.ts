@@ -428,4 +428,12 @@ export const TOOLS: readonly NetworkTool[] = [
     toVerb: ({ record_id: id }) =>
       id === undefined ? { verb: 'seals' } : { verb: 'verify', words: [String(id)] },
   }),
+  defineTool({
+    name: 'verify_solvency',
+    title: 'Verify that the venue has what it owes',
+    description:
+      "Without trusting the service: the ledger's sums, the accounts by your owner's nodes (NANO_RPC, MONERO_RPC), the proofs of control, and that your own money is counted.",
+    properties: {},
+    toVerb: () => ({ verb: 'solvency', options: { verify: true } }),
+  }),
 ]

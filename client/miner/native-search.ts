@@ -57,7 +57,7 @@ export async function prepareNativeSearch(compiler = COMPILER): Promise<NativeSe
   }
 }
 
-/** Makes a RunThread that mines with that program, each thread a process of its own. */
+/** Makes a RunThread that mines with that program, each thread a process of its own. @internal */
 export const createProgramRunner =
   (program: string): RunThread =>
   async (order, signal, onReport) => {

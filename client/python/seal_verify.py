@@ -663,12 +663,12 @@ def is_weak_key(key):
     return (int.from_bytes(key, "little") & (2**255 - 1)) % _PRIME in _WEAK_Y
 
 
-def is_signed_by(key, payload, signature):
-    """Whether 64 bytes are the signature of a 32-byte key over the payload (RFC 8032 section 5.1.7)."""
+def is_signed_by(key, payload, signature, digest=hashlib.sha512):
+    """Whether 64 bytes are the signature of a 32-byte key over the payload (RFC 8032 section 5.1.7; Nano has another digest)."""
     scalar = int.from_bytes(signature[32:], "little")
     if is_weak_key(key) or scalar >= _ORDER:
         return False
-    challenge = int.from_bytes(hashlib.sha512(signature[:32] + key + payload).digest(), "little") % _ORDER
+    challenge = int.from_bytes(digest(signature[:32] + key + payload).digest(), "little") % _ORDER
     of_key = _multiply(key, _ORDER - challenge)
     return of_key is not None and _encode_point(_add(_multiply(_BASE_POINT, scalar), of_key)) == signature[:32]
 
@@ -1125,12 +1125,200 @@ def owed_change(entry):
     return (data["coin"], sign * int(amount)) if data.get("coin") in _COINS else UNREADABLE
 
 
-def stated_sums(owed):
-    """The sums of a closing entry's `owed`; None if they have not the right form."""
-    texts = [owed.get(coin) for coin in _COINS] if isinstance(owed, dict) else [None]
-    if not all(isinstance(text, str) and _SUM.match(text) for text in texts):
+def is_sum(text):
+    return isinstance(text, str) and _SUM.match(text) is not None
+
+
+def stated_sums(owed, names=_COINS):
+    """The sums of a closing entry's `owed`, or of other names; None if they have not the right form."""
+    texts = [owed.get(name) for name in names] if isinstance(owed, dict) else [None]
+    return dict(zip(names, map(int, texts))) if all(map(is_sum, texts)) else None
+
+
+# Whose money a venue holds; `orders` and `owed` together are the sum owed that closing entries state.
+PARTS = ("orders", "owed", "invoices", "remainders", "unassigned")
+_MOVED = PARTS[2:]  # no other entries give these
+
+
+def stated_liabilities(stated):
+    """{coin: {part: sum}} of a closing entry; None if they have not the right form."""
+    parts = {coin: stated_sums(stated.get(coin), PARTS) for coin in _COINS} if isinstance(stated, dict) else {"": None}
+    return parts if all(parts.values()) else None
+
+
+def as_texts(liabilities):
+    return {coin: {part: str(total) for part, total in parts.items()} for coin, parts in liabilities.items()}
+
+
+def part_changes(entry, met):
+    """What an entry adds to the liabilities: (coin, {part: change}); None if nothing; UNREADABLE for what cannot be read.
+
+    `met`: the payouts that were owed before, to which this one is added; None: of a ledger that says so in the entry instead."""
+    kind, data = entry["kind"], entry["data"]
+    step, amount, coin = data.get("step"), data.get("amount_raw"), data.get("coin")
+    raw = int(amount) if isinstance(amount, str) and _AMOUNT.match(amount) else None
+    if kind == "money_move":
+        if raw is None:
+            return UNREADABLE
+        changes = {part: raw * ((data.get("to") == part) - (data.get("from") == part)) for part in _MOVED}
+    else:
+        whole, named = owed_change(entry), 0
+        owing = kind == "payout" and step == "owed" and "again" not in data
+        payout = data.get("payout_id") if owing and isinstance(data.get("payout_id"), str) else None
+        if kind == "payout":
+            if "undoes" in data or (owing and not (met and payout in met)):
+                named = 1
+            elif step in ("confirmed", "manual", "withdrawn"):
+                named = -1
+        if whole is UNREADABLE or (named and raw is None):
+            return UNREADABLE
+        owed = named * (raw or 0)
+        changes = {"owed": owed, "orders": (whole[1] if whole else 0) - owed}
+        if met is not None and payout is not None and (coin in _COINS or not any(changes.values())):
+            met[payout] = True
+    if not any(changes.values()):
         return None
-    return dict(zip(_COINS, map(int, texts)))
+    return (coin, changes) if coin in _COINS else UNREADABLE
+
+
+FEE_PERCENT = 20
+OPEN_ORDER = ("awaiting_payment", "paid", "delivered", "disputed")
+
+
+_ORDER_TEXT = re.compile(r"(-?[0-9]{1,78} ){4}[01]\Z")
+
+
+class Order:
+    """What is known of an order's money, in the smallest unit, until it is at its end. Remembered as text: all in this order."""
+
+    def __init__(self, held=0, fee=-1, taken=0, percent=100, is_open=0):
+        self.held = held  # paid for it, less fees, payouts that arrived and what was written off
+        self.fee = fee  # the whole of it; below 0 if the order's terms are not known
+        self.taken = taken
+        self.percent = percent  # that a dispute's outcome leaves of the fee
+        self.is_open = is_open
+
+
+class LedgerMoney:
+    """The sums that the entries so far give, and the orders of the market that are not at their end."""
+
+    def __init__(self, stored=None):
+        stored = stored or {"stated": False, "liabilities": {coin: dict.fromkeys(PARTS, "0") for coin in _COINS}, "met": [], "orders": {}}
+        self.sums = stated_liabilities(stored["liabilities"])  # None after a seal whose entries are not there, as are the orders
+        self.stated = stored["stated"]  # whether closing entries state the liabilities by now
+        self.met = dict.fromkeys(stored["met"], True)  # payouts that were owed once, until they do
+        self.orders = {key: Order(*map(int, text.split(" "))) for key, text in stored["orders"].items()}  # by order and coin
+        # Orders that hold less than nothing: whether they did at the end of a seal before.
+        self.below = {key: True for key, order in self.orders.items() if order.held < 0}
+
+    def lose(self):
+        """Forgets what follows from all entries, once some of them are not there."""
+        self.sums = self.orders = None
+        self.below = {}
+
+    def owed(self):
+        return self.sums and {coin: parts["orders"] + parts["owed"] for coin, parts in self.sums.items()}
+
+    def state(self):
+        """What is remembered of it; None if some entries were not there."""
+        if self.sums is None or self.orders is None:
+            return None
+        orders = {key: " ".join(str(number) for number in vars(order).values()) for key, order in self.orders.items()}
+        money = {"stated": self.stated, "liabilities": as_texts(self.sums), "met": list(self.met), "orders": orders}
+        return {"owed": {coin: str(total) for coin, total in self.owed().items()}, "money": money}
+
+    def add(self, entry, findings):
+        """Adds an entry to the sums and to its order. Returns whether what it says can be read."""
+        parts = part_changes(entry, None if self.stated else self.met)
+        if isinstance(parts, tuple) and self.sums:
+            for part, change in parts[1].items():
+                self.sums[parts[0]][part] += change
+        findings.run(f"entry {entry['id']}", self._add_to_order, entry)
+        return parts is not UNREADABLE
+
+    def _add_to_order(self, entry):
+        """Raises NotHeld for a fee that is not as the terms of all orders say."""
+        kind, data = entry["kind"], entry["data"]
+        name, coin, price, whole = data.get("order_id"), data.get("coin"), data.get("amount_raw"), owed_change(entry)
+        change = whole[1] if isinstance(whole, tuple) else 0
+        if self.orders is None or not isinstance(name, str):
+            return
+        if isinstance(data.get("status"), str):
+            for key in (f"{name} {one}" for one in _COINS):
+                if key in self.orders:
+                    self.orders[key].is_open = int(data["status"] in OPEN_ORDER)
+                    self._settle(key)
+        if coin not in _COINS:
+            return
+        key = f"{name} {coin}"
+        order = self.orders.setdefault(key, Order())
+        order.held += change
+        placed = kind == "order" and data.get("step") == "ordered" and isinstance(price, str) and _AMOUNT.match(price)
+        due = int(price) * FEE_PERCENT // 100 if placed else 0
+        if placed and order.fee < 0:
+            order.fee, order.is_open = due, 1
+        if kind == "dispute_outcome" and data.get("outcome") in ("release", "refund", "split"):
+            share = data.get("split_percent") if data["outcome"] == "split" else 0 if data["outcome"] == "refund" else 100
+            order.percent = share if is_whole(share) and share <= 100 else 100
+        if kind == "fee":
+            order.taken -= change
+        self._settle(key)
+        if not self.stated:
+            return  # older ledgers were never held to this
+        if placed and data.get("fee_raw") != str(due):
+            raise NotHeld("wrong_fee", f"the order states the fee {shown(data.get('fee_raw'))}, and {due} are due")
+        most = order.fee * order.percent // 100
+        if kind == "fee" and order.fee >= 0 and not 0 <= order.taken <= most:
+            raise NotHeld("wrong_fee", f"the fees of {shown(name)} come to {order.taken}, and {most} are due at most")
+
+    def _settle(self, key):
+        """Drops an order that is at its end; lists one that holds less than nothing."""
+        order = self.orders[key]
+        if order.held < 0:
+            self.below.setdefault(key, False)
+        else:
+            self.below.pop(key, None)
+            if order.held == 0 and not order.is_open:
+                del self.orders[key]
+
+    def check_closing(self, data, findings, where):
+        """Checks the sums of a closing entry. What it states counts from then on, so that one false sum is one finding."""
+        stated, own = stated_sums(data.get("owed")), self.owed()
+        if stated is None or (own and stated != own):
+            sums = f"xno {own['xno']} and xmr {own['xmr']}" if own else "two sums"
+            findings.add("wrong_owed", where, f"its closing entry states {shown(data.get('owed'))}, the entries give {sums}")
+        self.stated = self.stated or "liabilities" in data
+        if self.stated:
+            whole, own = stated_liabilities(data.get("liabilities")), self.sums
+            self.sums, self.met = whole, {}
+            if whole is None or (own and whole != own):
+                due = json.dumps(as_texts(own)) if own else "ten sums"
+                message = f"its closing entry states the liabilities {shown(data.get('liabilities'))}, the entries give {due}"
+                findings.add("wrong_liabilities", where, message)
+        elif stated is None:
+            self.sums = None
+        else:
+            before = self.sums or {coin: dict.fromkeys(PARTS, 0) for coin in _COINS}
+            self.sums = {coin: {**parts, "orders": stated[coin] - parts["owed"]} for coin, parts in before.items()}
+        # Entries of one moment may be numbered in any order, and a seal may end between them.
+        for key, was_below in list(self.below.items()):
+            self.below[key] = True
+            if was_below and self.stated:
+                findings.add("order_overdrawn", where, f"order {shown(key)} has paid out more than was paid for it")
+                del self.below[key]
+
+
+def is_money_state(value):
+    """Whether a value has the form of what LedgerMoney remembers."""
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("stated"), bool)
+        and stated_liabilities(value.get("liabilities")) is not None
+        and isinstance(value.get("met"), list)
+        and all(isinstance(payout, str) for payout in value["met"])
+        and isinstance(value.get("orders"), dict)
+        and all(isinstance(order, str) and _ORDER_TEXT.match(order) for order in value["orders"].values())
+    )
 
 
 # --- the chain -------------------------------------------------------------------------------------------------------
@@ -1168,6 +1356,7 @@ def audit_chain(source, question):
         not question.full
         and memory
         and memory.get("unsigned") == 0  # an older version did not count them
+        and "money" in memory  # nor did it know the liabilities
         and memory["chained"]  # so that the head stands for all seals before it
         and all(key in question.pinned for key in memory["pubkeys"] if question.pinned)
     )
@@ -1193,7 +1382,7 @@ class ChainAudit:
         self.head = None  # the last signed seal
         self.checked = None  # the last signed seal whose entries were all checked, and what follows from them
         self._before = None
-        self._owed = dict.fromkeys(_COINS, 0)  # None after a seal whose entries are not there
+        self._money = LedgerMoney()
         self._chained = False  # whether closing entries name the seal before by now
         self._logged = False  # whether they state the log and the keys by now
         self.log = Tree(log_node_of)  # over all entries so far; None after a seal whose entries are not there
@@ -1219,7 +1408,7 @@ class ChainAudit:
         check_signature(seal, self.keyring, self.findings, where)
         self.resumed_at = self.last_seq = self.signed = seal["seq"]
         self.head = self._before = seal
-        self._owed, self._chained = stated_sums(memory["owed"]), memory["chained"]
+        self._money, self._chained = LedgerMoney(memory["money"]), memory["chained"]
         self.unreadable, self.adoptions = memory["unreadable"], list(memory["adoptions"])
         self._logged, self._keys_stated, self._key_form = memory["logged"], memory["keys"], memory.get("key_form", 1)
         self.key_tree = self._older_key_tree = None
@@ -1286,10 +1475,11 @@ class ChainAudit:
 
     def _set_checked(self, seal):
         """Keeps what follows from all entries up to a signed seal, unless some of them are not there."""
-        if self._owed is None or self.log is None:
+        sums = self._money.state()
+        if sums is None or self.log is None:
             return
         state = {
-            "owed": {coin: str(total) for coin, total in self._owed.items()},
+            **sums,
             "chained": self._chained,
             "unreadable": self.unreadable,
             "adoptions": list(self.adoptions),
@@ -1371,7 +1561,8 @@ class ChainAudit:
 
     def _lose_count(self):
         """Forgets what follows from all entries, once some of them are not there."""
-        self._owed = self.log = self.key_tree = self._older_key_tree = self._keys_stated = None
+        self._money.lose()
+        self.log = self.key_tree = self._older_key_tree = self._keys_stated = None
 
     def _key_states(self):
         """Root and count of the agents' keys, by the form of the tree; None if unknown."""
@@ -1381,11 +1572,8 @@ class ChainAudit:
 
     def _take_entry(self, entry):
         """Adds to the sums, the adoptions and the keys what an entry says."""
-        added = owed_change(entry)
-        if added is UNREADABLE:
+        if not self._money.add(entry, self.findings):
             self.unreadable += 1
-        elif added and self._owed:
-            self._owed = {**self._owed, added[0]: self._owed[added[0]] + added[1]}
         self._take_adoption(entry)
         if entry["kind"] not in KEY_MEMBERS:
             return
@@ -1420,11 +1608,7 @@ class ChainAudit:
             self._lose_count()
             add("wrong_closing", where, f"does not end with its own closing entry of the time {seal['at']}")
             return
-        stated, own = stated_sums(data.get("owed")), self._owed
-        self._owed = stated  # so that one false sum is one finding
-        if stated is None or (own and stated != own):
-            sums = f"xno {own['xno']} and xmr {own['xmr']}" if own else "two sums"
-            add("wrong_owed", where, f"its closing entry states {shown(data.get('owed'))}, the entries give {sums}")
+        self._money.check_closing(data, self.findings, where)
         # A closing entry names the payload of the seal before, so that a head commits to all history. Older ones do not.
         self._chained = self._chained or "prev_seal" in data
         if self._chained:
@@ -2249,6 +2433,7 @@ def _is_memory(memory):
         and isinstance(head, dict)
         and head.get("signed") is True
         and stated_sums(memory.get("owed")) is not None
+        and ("money" not in memory or is_money_state(memory["money"]))
         and isinstance(memory.get("chained"), bool)
         and isinstance(memory.get("logged"), bool)
         and is_whole(memory.get("unreadable"))

@@ -4,7 +4,7 @@ import type { Seal } from '../../shared/crypto/seal-payload.ts'
 import { checkKeyChange, isSignedChange, keyFieldOf, leafOf, readEntry, showData } from './entries.ts'
 import { Findings, Refused, Unchecked } from './findings.ts'
 import { connectLogs, readCheckpoint, type LogHead, type SignedLog, type Support } from './light.ts'
-import { NOTHING_OWED, owedChange, readOwed, showOwed, type Owed } from './owed.ts'
+import { LedgerMoney } from './money.ts'
 import {
   checkSealAlone,
   checkSealLink,
@@ -67,6 +67,7 @@ export async function walkChain(source: Source, options: ChainOptions): Promise<
     !options.isFull &&
     memory !== undefined &&
     memory.unsigned === 0 && // an older version didn't count them
+    memory.money !== undefined && // nor the liabilities
     memory.chained && // so that the head stands for all seals before it
     (pinned.length === 0 || memory.pubkeys.every((key) => pinned.includes(key)))
   if (canGoOn) {
@@ -123,11 +124,10 @@ export class ChainWalk {
   readonly reader: EntryReader
   readonly #options: ChainOptions
   #previous: { seal: Seal; payloadHash: string } | undefined
-  /** Undefined after a seal whose entries aren't there; so are the log and the keys. */
-  #owed: Owed | undefined = NOTHING_OWED
+  #money = new LedgerMoney()
   #isChained = false
   #isLogged = false
-  /** Over all entries so far. */
+  /** Over all entries so far; undefined after a seal whose entries aren't there, as are the keys. */
   #log: GrowingTree | undefined = new GrowingTree()
   /** By the entries alone; undefined if not all of them were read. */
   #keys: LedgerKeys | undefined = new LedgerKeys(2)
@@ -158,7 +158,7 @@ export class ChainWalk {
     checkSignature(head, this.keyring, this.findings, where)
     this.seq = this.signed = seal.seq
     this.head = this.#previous = { seal, payloadHash: memory.payload_hash }
-    this.#owed = readOwed(memory.owed)
+    if (memory.money !== undefined) this.#money = LedgerMoney.from(memory.money)
     this.#isChained = memory.chained
     this.#isLogged = memory.logged
     this.#log = new GrowingTree(undefined, memory.log.size, memory.log.frontier)
@@ -339,7 +339,7 @@ export class ChainWalk {
 
   /** Forgets what follows from all entries, once some of them aren't there. */
   #loseCount(): void {
-    this.#owed = undefined
+    this.#money.lose()
     this.#log = undefined
     this.#keys = undefined
     this.#olderKeys = undefined
@@ -356,10 +356,7 @@ export class ChainWalk {
 
   /** Adds to the sums, the adoptions and the keys what an entry says. */
   #addEntry(entry: LedgerEntry): void {
-    const added = owedChange(entry)
-    if (added.kind === 'unreadable') this.unreadable++
-    if (added.kind === 'change' && this.#owed !== undefined)
-      this.#owed = { ...this.#owed, [added.coin]: this.#owed[added.coin] + added.change }
+    if (!this.#money.add(entry, this.findings)) this.unreadable++
     this.#listAdoption(entry)
     const field = keyFieldOf(entry.kind)
     if (field !== undefined) this.#addKey(entry, entry.data[field])
@@ -405,14 +402,7 @@ export class ChainWalk {
       this.#loseCount()
       return
     }
-    const [stated, own] = [readOwed(data['owed']), this.#owed]
-    if (stated === undefined || (own !== undefined && (stated.xno !== own.xno || stated.xmr !== own.xmr)))
-      this.findings.add(
-        'wrong_owed',
-        where,
-        `its closing entry states ${show(data['owed'])}, the entries give ${own === undefined ? 'two sums' : show(showOwed(own))}`,
-      )
-    this.#owed = stated // so that one false sum is one finding
+    this.#money.checkClosing(data, this.findings, where)
     this.#checkPreviousSeal(data, seal, where)
     this.#isLogged ||= data['log'] !== undefined // older ones don't state log and keys
     if (!this.#isLogged) return
@@ -508,9 +498,10 @@ export class ChainWalk {
 
   /** Keeps what follows from all entries up to a signed seal, unless some of them aren't there. */
   #setChecked(seal: Seal, payloadHash: string): void {
-    if (!seal.signed || this.#owed === undefined || this.#log === undefined) return
+    const sums = this.#money.state()
+    if (!seal.signed || sums === undefined || this.#log === undefined) return
     const state: EntriesState = {
-      owed: showOwed(this.#owed),
+      ...sums,
       chained: this.#isChained,
       unreadable: this.unreadable,
       adoptions: [...this.adoptions],

@@ -3,10 +3,13 @@ import { isObject } from './values.ts'
 
 /** What is owed of each coin, in its smallest unit. */
 export type Owed = { readonly xno: bigint; readonly xmr: bigint }
-export const NOTHING_OWED: Owed = { xno: 0n, xmr: 0n }
 
 const AMOUNT = /^[0-9]{1,60}$/
 const SUM = /^(0|-?[1-9][0-9]{0,77})$/
+
+export const isAmount = (text: unknown): text is string => typeof text === 'string' && AMOUNT.test(text)
+export const isSum = (text: unknown): text is string => typeof text === 'string' && SUM.test(text)
+export const isCoin = (coin: unknown): coin is keyof Owed => coin === 'xno' || coin === 'xmr'
 
 export type OwedChange =
   { kind: 'none' } | { kind: 'unreadable' } | { kind: 'change'; coin: keyof Owed; change: bigint }
@@ -30,16 +33,15 @@ export function owedChange({ kind, data }: LedgerEntry): OwedChange {
   } else if (kind === 'dispute_outcome') field = 'written_off_raw'
   else return { kind: 'none' }
   const amount = data[field]
-  if (typeof amount !== 'string' || !AMOUNT.test(amount)) return { kind: 'unreadable' }
+  if (!isAmount(amount)) return { kind: 'unreadable' }
   if (BigInt(amount) === 0n) return { kind: 'none' }
-  const coin = (Object.keys(NOTHING_OWED) as (keyof Owed)[]).find((name) => name === data['coin'])
-  return coin === undefined ? { kind: 'unreadable' } : { kind: 'change', coin, change: sign * BigInt(amount) }
+  const { coin } = data
+  return isCoin(coin) ? { kind: 'change', coin, change: sign * BigInt(amount) } : { kind: 'unreadable' }
 }
 
 /** The sums that a closing entry states; undefined if it states none in the right form. */
 export function readOwed(owed: unknown): Owed | undefined {
   const { xno, xmr } = isObject(owed) ? owed : {}
-  const isSum = (text: unknown): text is string => typeof text === 'string' && SUM.test(text)
   return isSum(xno) && isSum(xmr) ? { xno: BigInt(xno), xmr: BigInt(xmr) } : undefined
 }
 

@@ -5,6 +5,7 @@ import type { KeyForm } from '../../shared/crypto/key-tree.ts'
 import type { Seal } from '../../shared/crypto/seal-payload.ts'
 import { Unchecked } from './findings.ts'
 import { readCheckpoint, type LogHead, type SignedLog } from './light.ts'
+import { isMoneyState, type MoneyState } from './money.ts'
 import { readOwed } from './owed.ts'
 import { GrowingTree, type KeyState } from './trees.ts'
 import { isHexHash, isObject, isWhole, parseJson, type Fields } from './values.ts'
@@ -20,6 +21,7 @@ export type Adoption = { readonly entry_id: number; readonly at: number; readonl
 /** What follows from all entries up to a signed seal. */
 export interface EntriesState {
   readonly owed: { readonly xno: string; readonly xmr: string }
+  readonly money: MoneyState
   /** Closing entries name the seal before by now. */
   readonly chained: boolean
   /** Entries whose amount can't be read. */
@@ -43,9 +45,10 @@ export interface HeadMemory {
   readonly pubkeys: readonly string[]
 }
 
-/** The version before this one counted no `unsigned`; after it everything is read once more. */
-export interface Memory extends HeadMemory, Omit<EntriesState, 'unsigned'> {
+/** Versions before this one counted no `unsigned` or knew no `money`; after them everything is read once more. */
+export interface Memory extends HeadMemory, Omit<EntriesState, 'unsigned' | 'money'> {
   readonly unsigned?: number
+  readonly money?: MoneyState
   readonly head: Seal & { readonly signed: true }
   readonly checked_at?: number
   /** The newest that was verified, by entries or by a proof. */
@@ -91,6 +94,7 @@ const FORMS: { readonly [field: string]: (value: unknown) => boolean } = {
 
 const OPTIONAL_FORMS: typeof FORMS = {
   unsigned: isWhole,
+  money: isMoneyState,
   key_form: (form) => form === 1 || form === 2,
   checkpoint: isCheckpoint,
   heard: (notes) => Array.isArray(notes) && notes.every(isCheckpoint),

@@ -57,12 +57,14 @@ describe('the MCP server, asked by the official client', () => {
         'deliver',
         'profile',
         'verify',
+        'verify_solvency',
       ],
     ])
     // The client checks each answer by these.
     expect(tools.filter(({ outputSchema: schema }) => schema === undefined).map(({ name }) => name)).toEqual([
       'fund',
       'verify',
+      'verify_solvency',
     ])
     const [adaId, bobId] = [await register(ada), await register(bob)]
     expect(await call(ada, 'register')).toMatch(/already_registered|registered with/)

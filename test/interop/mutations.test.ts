@@ -10,6 +10,7 @@ import { readReport, startPythonVerifier, verifyInNode, type Verify } from '../s
 import { FULL } from '../support/full.ts'
 import { generateVectors } from '../support/generate-vectors.ts'
 import { buildChain, openingOf, receiptOver, SEAL_KEY, sign } from '../support/ledger-chain.ts'
+import { makeVenue } from '../support/venue-model.ts'
 import { canRunPythonVerifier } from '../support/run-verifier.ts'
 
 /*
@@ -31,6 +32,7 @@ const CHAIN = buildChain([3, 1, 4], 1, {
 const SOURCES: object[] = [
   CHAIN,
   buildChain([2, 3], 2, { chainedFrom: 2 }),
+  makeVenue('venue', 7, 1_700_010_000).chain,
   { ...receiptOver(CHAIN, 'pst_6', [6]), openings: [openingOf(6)] },
   receiptOver(CHAIN, 'agt_seller', [1, 2, 6]),
   receiptOver(CHAIN, 'pst_9', [9]),
@@ -73,6 +75,8 @@ const VALUES = fc.oneof(
     'order_id',
     'seal_2',
     '007',
+    'owed',
+    'invoices',
     '-0',
   ),
   fc.jsonValue({ maxDepth: 2 }),

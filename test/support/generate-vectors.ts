@@ -630,6 +630,49 @@ const moneyChain = () =>
   buildChain([5, 4], 0, {
     entry: (id) => (MONEY[id] === undefined ? undefined : { ...makeEntry(id), ...MONEY[id] }),
   })
+/** Money that came to nobody, some of which was sent back, and for a pass, of which some is left. */
+const MOVES: Readonly<Record<number, LedgerEntry['data']>> = {
+  1: { coin: 'xno', from: 'outside', to: 'unassigned', amount_raw: '9' },
+  2: { coin: 'xno', from: 'unassigned', to: 'outside', amount_raw: '4' },
+  4: { coin: 'xmr', from: 'outside', to: 'invoices', amount_raw: '8' },
+  5: { coin: 'xmr', from: 'invoices', to: 'remainders', amount_raw: '3' },
+}
+const NO_SUMS = { orders: '0', owed: '0', invoices: '0', remainders: '0', unassigned: '0' }
+const FIRST_SUMS = { xno: { ...NO_SUMS, unassigned: '5' }, xmr: NO_SUMS }
+const SECOND_SUMS = { ...FIRST_SUMS, xmr: { ...NO_SUMS, invoices: '5', remainders: '3' } }
+
+/** @param last what the second of two seals states; nothing if absent */
+const liabilityChain = (last?: object) =>
+  buildChain([3, 3], 0, {
+    loggedFrom: 1,
+    entry: (id) => MOVES[id] && { ...makeEntry(id), kind: 'money_move', data: MOVES[id] },
+    stated: (seq, before) => {
+      const liabilities = seq === 1 ? FIRST_SUMS : last
+      return { ...before, ...(liabilities === undefined ? {} : { liabilities }) }
+    },
+  })
+/** Two seals that state these liabilities, over this entry. */
+const statedWith = (place: number, entry: Pick<LedgerEntry, 'kind' | 'data'>, sums: object) =>
+  buildChain([3, 3], 0, {
+    loggedFrom: 1,
+    entry: (id) => (id === place ? { ...makeEntry(id), ...entry } : undefined),
+    stated: (_seq, before) => ({ ...before, liabilities: { xno: { ...NO_SUMS, ...sums }, xmr: NO_SUMS } }),
+  })
+const paidOut = {
+  kind: 'payout',
+  data: { payout_id: 'out_1', order_id: 'mkt_1', coin: 'xno', amount_raw: '10', step: 'confirmed' },
+}
+const tooDear = {
+  kind: 'order',
+  data: {
+    order_id: 'mkt_1',
+    step: 'ordered',
+    status: 'awaiting_payment',
+    coin: 'xno',
+    amount_raw: '100',
+    fee_raw: '21',
+  },
+}
 const unreadable = {
   ...makeEntry(1),
   kind: 'payment',
@@ -735,6 +778,7 @@ function sealVectors(): Record<string, Vector> {
       'two seals of one second',
       buildOlder([3, 1, 5], 0, { 2: { at: first.at } }),
     ),
+    'seal-liabilities': chainVector('money that is of no order', liabilityChain(SECOND_SUMS)),
     'seal-sums-owed': chainVector('payments, fees, a payout and what is written off', moneyChain()),
     'seal-amount-unreadable': chainVector(
       'an amount that cannot be read counts as nothing',
@@ -1064,6 +1108,27 @@ function invalidSealVectors(): Record<string, InvalidVector> {
       'one raw less than the entries give',
       closedWithSum(moneyChain(), '9'),
     ),
+    'seal-liabilities-false': invalid(
+      'wrong_liabilities',
+      'one raw less is unassigned than the entries give',
+      liabilityChain({ ...SECOND_SUMS, xno: { ...NO_SUMS, unassigned: '4' } }),
+    ),
+    'seal-liabilities-incomplete': invalid(
+      'wrong_liabilities',
+      'the sum of remainders is missing',
+      liabilityChain({ ...SECOND_SUMS, xmr: { orders: '0', owed: '0', invoices: '5', unassigned: '0' } }),
+    ),
+    'seal-liabilities-left-out': invalid(
+      'wrong_liabilities',
+      'the seal before states them',
+      liabilityChain(),
+    ),
+    'seal-order-overdrawn': invalid(
+      'order_overdrawn',
+      'a payout of an order that nobody has paid for, still so a seal later',
+      statedWith(1, paidOut, { owed: '-10' }),
+    ),
+    'seal-order-of-another-fee': invalid('wrong_fee', 'the fee of 100 is 20', statedWith(4, tooDear, {})),
     'seal-sums-owed-as-numbers': invalid(
       'wrong_owed',
       'sums are decimal digits in a string',

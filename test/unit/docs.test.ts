@@ -185,7 +185,7 @@ describe('the docs', () => {
 
 /** Of other programs and scripts, and words that stand for an id. */
 const OTHER_VARIABLES: ReadonlySet<string> = new Set([
-  'WITNESS_POLICY', // the agent command's
+  ...['WITNESS_POLICY', 'NANO_RPC', 'MONERO_RPC'], // the agent command's
   'MONGOD_BINARY',
   'REDIS_BINARY',
   'HTTP_PROXY',

@@ -31,6 +31,7 @@ import {
   proposalListView,
   recordedVerdictView,
 } from '../../shared/claims/claim.ts'
+import { doorbellSetView, doorbellView } from '../../shared/doorbells/doorbell.ts'
 import { madeOfferView, marketView } from '../../shared/market/offer.ts'
 import { madeOrderView, oneOrderView, orderListView } from '../../shared/market/order-views.ts'
 import { solvencyView } from '../../shared/market/solvency.ts'
@@ -283,6 +284,9 @@ const CASES: readonly [argv: string[], path: string, answer?: unknown][] = [
   [['dispute', 'ord_1', 'x'], '/market/dispute'],
   [['refund-address', 'ord_1', 'x'], '/market/refund-address'],
   [['solvency'], '/market/solvency'],
+  [['doorbell', 'set', 'https://bell.example/ring'], '/doorbell', sampleOf(doorbellSetView)],
+  [['doorbell', 'show'], '/doorbell', sampleOf(doorbellView)],
+  [['doorbell', 'off'], '/doorbell', sampleOf(doorbellView)],
   [['rules'], '/rules'],
   [['limits'], '/limits'],
   [['stats'], '/stats'],
@@ -315,8 +319,9 @@ async function startLiar(): Promise<{ url: string; lie(path: string, answer: unk
 describe('the command, lied to by the service,', () => {
   it('knows every verb here', () => {
     const isNamed = (name: string) => CASES.some(([argv]) => `${argv.join(' ')} `.startsWith(`${name} `))
-    // They ask nobody, or what another verb asks: "mcp" runs the others, "move-to" asks another service for /me.
-    const others = ['whoami', 'move-to', 'mcp']
+    // They ask nobody, or what another verb asks: "mcp" runs the others, "move-to" asks another service for /me;
+    // "doorbell listen" serves until it is stopped.
+    const others = ['whoami', 'move-to', 'doorbell listen', 'mcp']
     const unnamed = VERBS.filter(({ name, formerly = name }) => !isNamed(name) && !isNamed(formerly))
     expect(unnamed.map(({ name }) => name)).toEqual(others)
   })

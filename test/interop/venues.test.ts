@@ -1,0 +1,169 @@
+import { spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createClient } from '../../client/client.ts'
+import { verifySolvency } from '../../client/solvency.ts'
+import { EXIT_CODES } from '../../client/verify/report.ts'
+import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
+import { readReport, startPythonVerifier, verifyInNode } from '../support/both-verifiers.ts'
+import { SEAL_KEY } from '../support/ledger-chain.ts'
+import { PYTHON_VERIFIER, canRunPythonVerifier } from '../support/run-verifier.ts'
+import { CHEATS } from '../support/venue-cheats.ts'
+import { makeVenue, serveVenues, type Venue } from '../support/venue-model.ts'
+
+/*
+ * Fifty venues that are honest, each another one, and those that cheat, as they look to whoever checks them: the
+ * package, both verifiers of the chain, and a stranger who has written a check of its own by the published rules.
+ */
+
+const PUBKEY = keyToHex(ed25519PublicKey(SEAL_KEY))
+const HONEST = 50
+/** What only the chain can show is found by both of its verifiers. */
+const OF_THE_CHAIN = ['wrong_liabilities', 'wrong_owed', 'order_overdrawn', 'wrong_fee']
+
+let folder: string
+let served: Awaited<ReturnType<typeof serveVenues>>
+const at = Math.floor(Date.now() / 1_000) - 60
+const honest = Array.from({ length: HONEST }, (_, number) => makeVenue(`honest-${number}`, number + 1, at))
+const cheats = CHEATS.map((cheat, number) => makeVenue(`cheat-${number}`, number + 1, at, cheat))
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'venues-'))
+  served = await serveVenues([...honest, ...cheats])
+})
+afterAll(async () => {
+  await served.close()
+  rmSync(folder, { recursive: true })
+})
+
+const urlOf = ({ name }: Venue): string => `${served.url}/${name}`
+const judge = (
+  venue: Venue,
+  nodes: object = { nanoRpc: `${urlOf(venue)}/nano`, moneroRpc: `${urlOf(venue)}/xmr` },
+) =>
+  verifySolvency({
+    client: createClient({ baseUrl: urlOf(venue) }),
+    trust: { stateFile: join(folder, `${venue.name}.json`), pubkeys: [PUBKEY] },
+    ...nodes,
+  })
+
+/** What a stranger says of each: a program of its own. */
+async function askStranger(venues: readonly Venue[]): Promise<{ code: number; words: string[] }[]> {
+  const child = spawn(PYTHON_VERIFIER[0], [join(import.meta.dirname, 'stranger_solvency.py'), PUBKEY], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  const said: { code: number; words: string[] }[] = []
+  createInterface(child.stdout).on('line', (line) => said.push(JSON.parse(line) as (typeof said)[number]))
+  for (const venue of venues) {
+    const nodes = { nano: `${urlOf(venue)}/nano`, monero: `${urlOf(venue)}/xmr` }
+    child.stdin.write(`${JSON.stringify({ url: urlOf(venue), ...nodes })}\n`)
+  }
+  child.stdin.end()
+  await new Promise((resolve) => child.on('close', resolve))
+  return said
+}
+
+describe('whoever checks what a venue holds', () => {
+  it(`finds ${HONEST} honest venues covered`, async () => {
+    for (const venue of honest) {
+      const { verdict, text } = await judge(venue)
+      expect(verdict, `${venue.name}: ${text}`).toBe('good')
+    }
+  })
+
+  it.each(CHEATS.map((cheat, number) => ({ ...cheat, number })))(
+    'is told that $name',
+    async ({ number, ends }) => {
+      const [code, ...words] = ends
+      const { verdict, reasons, text } = await judge(cheats[number] as Venue)
+      expect(
+        { code: EXIT_CODES[verdict], isTold: words.every((word) => reasons.includes(word)) },
+        text,
+      ).toEqual({
+        code,
+        isTold: true,
+      })
+      expect(text).not.toContain('\n')
+    },
+  )
+
+  it('says without a node what stays unchecked', async () => {
+    const { verdict, reasons } = await judge(honest[0] as Venue, {})
+    expect({ verdict, reasons }).toEqual({ verdict: 'unchecked', reasons: ['no_node', 'no_node'] })
+  })
+
+  it('is told by a node that does not answer that the venue could not be checked', async () => {
+    const dead = { nanoRpc: 'http://127.0.0.1:9/', moneroRpc: 'http://127.0.0.1:9' }
+    expect(await judge(honest[1] as Venue, dead)).toMatchObject({
+      verdict: 'unchecked',
+      reasons: ['node', 'node'],
+    })
+  })
+
+  it.skipIf(!canRunPythonVerifier())(
+    'comes to the same end as a stranger (skipped if there is no python3)',
+    async () => {
+      const said = await askStranger([...honest, ...cheats])
+      for (const [number, venue] of [...honest, ...cheats].entries()) {
+        const [code, word] = CHEATS[number - HONEST]?.ends ?? [0]
+        const { words = [], code: found } = said[number] ?? {}
+        expect(
+          { found, isTold: word === undefined || words.includes(word) },
+          `${venue.name}: ${words.join()}`,
+        ).toEqual({
+          found: code,
+          isTold: true,
+        })
+      }
+    },
+  )
+
+  it.skipIf(!canRunPythonVerifier())(
+    'comes to the same end by each verifier of the chain, at once and seal by seal (skipped if there is no python3)',
+    async () => {
+      const python = startPythonVerifier()
+      try {
+        for (const [number, venue] of [...honest.slice(0, 10), ...cheats].entries()) {
+          const cheat = CHEATS[number - 10]
+          const file = join(folder, 'dump.json')
+          writeFileSync(file, JSON.stringify(venue.chain))
+          const own = cheat?.ends.filter((word) => OF_THE_CHAIN.includes(String(word))) ?? []
+          const states = { node: join(folder, 'node.json'), python: join(folder, 'python.json') }
+          for (const state of Object.values(states)) rmSync(state, { force: true })
+          const ends = async (target: string, ...more: string[]) =>
+            Promise.all(
+              [[verifyInNode, states.node] as const, [python.verify, states.python] as const].map(
+                async ([verify, state]) => {
+                  const ended = await verify([
+                    target,
+                    ...more,
+                    '--json',
+                    '--state',
+                    state,
+                    '--pubkey',
+                    PUBKEY,
+                  ])
+                  const { code, words } = readReport(ended)
+                  return { code, words }
+                },
+              ),
+            )
+          const [node, other] = await ends(file)
+          expect(other, venue.name).toEqual(node)
+          expect(node, venue.name).toMatchObject({ code: own.length === 0 ? 0 : 1 })
+          for (const word of own) expect(node?.words, venue.name).toContain(word)
+          // What is remembered after a part of the chain leads to the same end.
+          await ends(urlOf(venue), '--max-seals', '2')
+          const [nodeAfter, pythonAfter] = await ends(urlOf(venue))
+          expect(pythonAfter, venue.name).toEqual(nodeAfter)
+          expect(nodeAfter, venue.name).toEqual(node)
+        }
+      } finally {
+        python.stop()
+      }
+    },
+  )
+})
