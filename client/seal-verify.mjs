@@ -1681,7 +1681,7 @@ const AMOUNT = /^[0-9]{1,60}$/
 const SUM = /^(0|-?[1-9][0-9]{0,77})$/
 const isAmount = (text) => typeof text === 'string' && AMOUNT.test(text)
 const isSum = (text) => typeof text === 'string' && SUM.test(text)
-const isCoin = (coin) => coin === 'xno' || coin === 'xmr'
+const isCoin = (coin) => typeof coin === 'string' && ['xno', 'xmr'].includes(coin)
 /**
  * What an entry adds to the sums owed: a payment for an order is owed from when it is counted until the fee
  * is taken, a payout has arrived, or the operator writes off what the chain took back. A payment's step

@@ -156,8 +156,7 @@ async function judgeCoin(
   if (assets[coin] === null)
     throw new Unchecked('not_read', `the venue has not read what it holds (${String(unread)})`)
   const proofs = await readProofs(coin, stated, keyring, options.client)
-  const { held, proven } =
-    coin === 'xno' ? await readNano(stated, options, proofs) : await readMonero(stated, options, proofs)
+  const { held, proven } = await READERS[coin](stated, options, proofs)
   const sums = (sum: bigint) => `${sum} for ${owed} owed`
   if (proven >= owed) return { verdict: 'good', reason: 'covered', text: `${coin}: covered, ${sums(proven)}` }
   const sent = await sumInFlight(coin, stated, options)
@@ -276,6 +275,9 @@ async function readMonero(
   const left = BigInt(total) - BigInt(spent)
   return { held: held < left ? left : held, proven: left }
 }
+
+/** What is there of a coin, and of how much control is shown. */
+const READERS = { xno: readNano, xmr: readMonero }
 
 /** Asks a node of the caller's own. @throws Unchecked `node` */
 async function askNode(url: string, body: Fields): Promise<Fields> {

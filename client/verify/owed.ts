@@ -9,7 +9,8 @@ const SUM = /^(0|-?[1-9][0-9]{0,77})$/
 
 export const isAmount = (text: unknown): text is string => typeof text === 'string' && AMOUNT.test(text)
 export const isSum = (text: unknown): text is string => typeof text === 'string' && SUM.test(text)
-export const isCoin = (coin: unknown): coin is keyof Owed => coin === 'xno' || coin === 'xmr'
+export const isCoin = (coin: unknown): coin is keyof Owed =>
+  typeof coin === 'string' && ['xno', 'xmr'].includes(coin)
 
 export type OwedChange =
   { kind: 'none' } | { kind: 'unreadable' } | { kind: 'change'; coin: keyof Owed; change: bigint }

@@ -97,8 +97,7 @@ export async function makeReceipt(ctx: ReceiptContext, id: string, after = 0): P
   await waitUntilNumbered(ctx, id)
   const listed = await ctx.entries.listByRecord(id, after, MAX_RECEIPT_ENTRIES + 1)
   const [first] = after === 0 ? listed : await ctx.entries.listByRecord(id, 0, 1)
-  // Moves of money that belong to nobody, or buy nothing yet, make no record.
-  if (first === undefined || (after === 0 && listed.every(({ kind }) => kind === 'money_move')))
+  if (first === undefined)
     throw new Refusal('no_such_record', 'No record with this id has entries in the ledger.', { field: 'id' })
   const rest = listed.filter(({ _id }) => _id !== first._id)
   const entries = [first, ...rest.slice(0, MAX_RECEIPT_ENTRIES - 1)]

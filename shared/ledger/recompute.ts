@@ -52,18 +52,23 @@ export async function recomputeSeal(
   const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
   // Once a closing entry states all sums, each later one has to.
   const { assets } = computed.last.data
-  if (assets === undefined && previousClosing?.data['assets'] !== undefined)
-    throw refuse(`entry ${computed.last._id} closes it and states no assets, as that of the seal before does`)
   const money = { sums: computed.sums, assets: isAssets(assets) ? assets : undefined }
   const { data } = closingEntry(seal._id, seal.at, money, { prevSeal, ...before })
   const fault =
     findTreeFault(seal, computed.root, computed.sealDifferences) ??
     findClosingFault(seal, computed.last) ??
     findLogFault(computed.logDifferences) ??
-    findStatementFault(computed.last, data)
+    findStatementFault(computed.last, data) ??
+    findAssetsFault(computed.last, previousClosing)
   if (fault !== undefined) throw refuse(fault)
   return computed.after
 }
+
+/** Once a closing entry states assets, each later one has to. */
+const findAssetsFault = (closing: EntryRecord, before: EntryRecord | undefined): string | undefined =>
+  closing.data['assets'] === undefined && before?.data['assets'] !== undefined
+    ? `entry ${closing._id} closes it and states no assets, as that of the seal before does`
+    : undefined
 
 /** The log and the agents' keys after a seal. */
 interface StateAfter {

@@ -98,10 +98,11 @@ function moveEntry({ _id, at, coin, from, to, amount_raw, ...ids }: JournalLine)
   const isOfPayment = record.startsWith(`${ID_PREFIXES.payment}_`)
   const data = {
     ...{ coin, from: PUBLIC_NAMES[kindOf(from)], to: PUBLIC_NAMES[kindOf(to)], amount_raw },
-    // What a payment buys names the payment, under whose id the entry stands.
+    // What a payment buys names the payment.
     ...omitUndefined({ invoice_id, agent_id, payout_id, payment_id: isOfPayment ? record : payment_id }),
   }
-  return { source: `${_id}/money_move`, at, kind: 'money_move', data }
+  // Not under the payment's or invoice's id: a receipt of that is of what was paid and what it bought.
+  return { source: `move:${_id}`, at, kind: 'money_move', data }
 }
 
 /** Makes the line that reverses one. @param step is appended to the line's id */

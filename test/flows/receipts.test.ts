@@ -216,8 +216,10 @@ describe('the receipts of everything that the service puts on record', () => {
     await seal()
     await seal()
 
-    const entries = await ctx.entries.list(1, 10_000)
-    expect([...new Set(entries.map(({ kind }) => kind))].sort()).toEqual([...ENTRY_KINDS].sort())
+    const all = await ctx.entries.list(1, 10_000)
+    expect([...new Set(all.map(({ kind }) => kind))].sort()).toEqual([...ENTRY_KINDS].sort())
+    // Moves of money are in no receipt.
+    const entries = all.filter(({ kind }) => kind !== 'money_move')
     const met = entries.map(({ source, kind }) => {
       const [record = '', step] = source.split('/')
       return `${record.split('_')[0]} ${step === kind ? '' : `${step} `}${kind}`
@@ -237,12 +239,8 @@ describe('the receipts of everything that the service puts on record', () => {
       'clm accepted proposal_accepted',
       'clm claim',
       'clm credit pass_credit',
-      'inv carried money_move',
       'inv credit pass_credit',
-      'inv lapse money_move',
       'inv lapse pass_credit',
-      'inv left money_move',
-      'inv sold money_move',
       'mkt dispute',
       'mkt dispute_outcome',
       'mkt fee',
@@ -254,10 +252,7 @@ describe('the receipts of everything that the service puts on record', () => {
       'out manual payout',
       'out owed payout',
       'pay credit pass_credit',
-      'pay left money_move',
       'pay payment',
-      'pay received money_move',
-      'pay sold money_move',
       'pst hide',
       'pst post',
       'pst unhide',

@@ -331,7 +331,7 @@ describe('the entry of a line', () => {
   it('names accounts by their kind alone, and what the line is about, under the record that it stands under', () => {
     expect(storedLine(line('invoice:inv_1', 'sold')).pending).toEqual([
       {
-        source: 'pay_1/sold/money_move',
+        source: 'move:pay_1/sold',
         at: 5,
         kind: 'money_move',
         data: { coin: 'xno', from: 'invoices', to: 'venue', amount_raw: '7', ...ids, payment_id: 'pay_1' },

@@ -124,6 +124,7 @@ export const readerOf =
 
 /** Collections whose records carry ledger entries that have no number yet. */
 export const LEDGERED = [
+  'journal',
   'agents',
   'posts',
   'claims',
