@@ -175,6 +175,8 @@ describe('with the credentials of the API, Redis refuses', () => {
     'fill-nano',
     'fill-monero',
     'order-deadlines',
+    'doorbells',
+    'slow-doorbells',
   ]
   let connection: Redis
   beforeAll(() => {

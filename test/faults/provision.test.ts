@@ -64,7 +64,7 @@ describe('servers that were provisioned', () => {
     await provisionMongo(folder)
     for (const name of ACCESS_NAMES) {
       const client = new mongoose.mongo.MongoClient(secret(`mongodb_url_${name}`))
-      await client.db().collection('posts').findOne()
+      await client.db().collection('schema').findOne()
       await client.close()
       const redis = new Redis(secret(`redis_url_${name}`))
       await waitFor('Redis', () => (redis.status === 'ready' ? true : undefined), { limitMs: PATIENCE_MS })
