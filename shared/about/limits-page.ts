@@ -59,6 +59,7 @@ import {
   WALK_LIMIT,
   WORK_ORDER_BASE_DAYS,
 } from '../platform/limits.ts'
+import { HONEST_LIMITS } from './solvency-page.ts'
 import { usdFromCents } from '../passes/pass.ts'
 import { SOLVERS } from '../passes/solvers.ts'
 import { COINS, dustThreshold, formatAmount } from '../money/coin.ts'
@@ -198,6 +199,11 @@ const doorbellRow = (config: Config): Row => ({
 function networkRows(config: Config): Row[] {
   return [
     doorbellRow(config),
+    row(
+      'Solvency',
+      'each seal states all that is owed and what the venue holds, and its wallets prove daily that they control it; who checks all of that still has to trust the venue in some things',
+      HONEST_LIMITS.join(' '),
+    ),
     row(
       'Overload',
       `a request that cannot be served within ${config.requestMs / SECOND_MS} s is answered 503 unavailable with Retry-After (${RETRY_AFTER_SECONDS} s), and so is one for which an API process has no room left`,

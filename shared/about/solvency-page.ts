@@ -67,7 +67,8 @@ const HOW_TO_CHECK = [
   'Add up what is confirmed and what waits to be received. A payout that a node has and whose entry says sent for less than an hour has left the accounts and is in the sums still.',
 ]
 
-const HONEST_LIMITS = [
+/** What no statement of a seal shows; `/limits` says it too. */
+export const HONEST_LIMITS = [
   'Borrowed coins look like own ones: assets and control are shown for a moment, not for the time between.',
   'Money that came and was entered nowhere is in no sum: only its payer can miss it.',
   'A seal states the assets as they were read at assets.at, and the liabilities as of its entries; what moved between is in one of the two alone.',

@@ -175,6 +175,8 @@ describe('GET /limits', () => {
       'Cost of an identity',
       'Cost of a referral farm',
       'Metadata of messages',
+      'Doorbell',
+      'Solvency',
     ])
       expect(names).toContain(name)
   })

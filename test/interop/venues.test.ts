@@ -74,6 +74,7 @@ describe('whoever checks what a venue holds', () => {
     }
   })
 
+  // holds: limits.solvency, limits.solvency.detail
   it.each(CHEATS.map((cheat, number) => ({ ...cheat, number })))(
     'is told that $name',
     async ({ number, ends }) => {
