@@ -9,6 +9,7 @@ import { verifySolvency } from '../../client/solvency.ts'
 import { EXIT_CODES } from '../../client/verify/report.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import { readReport, startPythonVerifier, verifyInNode } from '../support/both-verifiers.ts'
+import { preparePythonProgram } from '../support/python.ts'
 import { SEAL_KEY } from '../support/ledger-chain.ts'
 import { PYTHON_VERIFIER, canRunPythonVerifier } from '../support/run-verifier.ts'
 import { CHEATS } from '../support/venue-cheats.ts'
@@ -51,10 +52,38 @@ const judge = (
   })
 
 /** What a stranger says of each: a program of its own. */
-async function askStranger(venues: readonly Venue[]): Promise<{ code: number; words: string[] }[]> {
-  const child = spawn(PYTHON_VERIFIER[0], [join(import.meta.dirname, 'stranger_solvency.py'), PUBKEY], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  })
+const askStranger = (venues: readonly Venue[]) =>
+  askPython(PYTHON_VERIFIER[0], venues, [join(import.meta.dirname, 'stranger_solvency.py'), PUBKEY])
+
+/** What the package of Python says of each. */
+const askPackage = async (venues: readonly Venue[]) =>
+  askPython(await preparePythonProgram('pynacl', '1.6.2', 'python'), venues, [
+    '-c',
+    PACKAGE_PROGRAM,
+    PUBKEY,
+    folder,
+    join(import.meta.dirname, '../../client/python'),
+  ])
+
+const PACKAGE_PROGRAM = `
+import hashlib, json, os, sys
+pubkey, folder, package = sys.argv[1:]
+sys.path.insert(0, package)
+from agent_network import Client, Trust, verify_solvency
+for line in sys.stdin:
+    venue = json.loads(line)
+    state = os.path.join(folder, "package-" + hashlib.sha256(venue["url"].encode()).hexdigest())
+    trust = Trust(state_file=state, pubkeys=[pubkey])
+    said = verify_solvency(Client(venue["url"]), trust, venue["nano"], venue["monero"])
+    print(json.dumps({"code": {"good": 0, "broken": 1, "unchecked": 2, "not_binding": 3}[said.verdict], "words": said.reasons}))
+`
+
+async function askPython(
+  python: string,
+  venues: readonly Venue[],
+  args: readonly string[],
+): Promise<{ code: number; words: string[] }[]> {
+  const child = spawn(python, args, { stdio: ['pipe', 'pipe', 'inherit'] })
   const said: { code: number; words: string[] }[] = []
   createInterface(child.stdout).on('line', (line) => said.push(JSON.parse(line) as (typeof said)[number]))
   for (const venue of venues) {
@@ -104,23 +133,23 @@ describe('whoever checks what a venue holds', () => {
     })
   })
 
-  it.skipIf(!canRunPythonVerifier())(
-    'comes to the same end as a stranger (skipped if there is no python3)',
-    async () => {
-      const said = await askStranger([...honest, ...cheats])
-      for (const [number, venue] of [...honest, ...cheats].entries()) {
-        const [code, word] = CHEATS[number - HONEST]?.ends ?? [0]
-        const { words = [], code: found } = said[number] ?? {}
-        expect(
-          { found, isTold: word === undefined || words.includes(word) },
-          `${venue.name}: ${words.join()}`,
-        ).toEqual({
-          found: code,
-          isTold: true,
-        })
-      }
-    },
-  )
+  it.skipIf(!canRunPythonVerifier()).each([
+    ['a stranger', askStranger],
+    ['the package of Python', askPackage],
+  ])('comes to the same end as %s (skipped if there is no python3)', async (_, ask) => {
+    const said = await ask([...honest, ...cheats])
+    for (const [number, venue] of [...honest, ...cheats].entries()) {
+      const [code, word] = CHEATS[number - HONEST]?.ends ?? [0]
+      const { words = [], code: found } = said[number] ?? {}
+      expect(
+        { found, isTold: word === undefined || words.includes(word) },
+        `${venue.name}: ${words.join()}`,
+      ).toEqual({
+        found: code,
+        isTold: true,
+      })
+    }
+  })
 
   it.skipIf(!canRunPythonVerifier())(
     'comes to the same end by each verifier of the chain, at once and seal by seal (skipped if there is no python3)',
