@@ -89,7 +89,7 @@ async function part(text: string, check: () => Promise<Outcome | Outcome[]>): Pr
   }
 }
 
-/** What the newest signed seal states, and where it stands. */
+/** What the newest signed seal states, and the number of its closing entry. */
 interface Statement {
   seq: number
   at: number

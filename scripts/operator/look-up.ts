@@ -7,6 +7,7 @@ import type { Coin } from '../../shared/money/coin.ts'
 import type { FoundPay } from '../../shared/money/driver.ts'
 import { isChainReachable } from '../../shared/money/invoice-service.ts'
 import type { PayoutRecord } from '../../shared/money/payout.ts'
+import { isTxHash } from '../../shared/money/transfer.ts'
 import { nowSeconds, SECOND_MS } from '../../shared/platform/time.ts'
 
 const REDIS_WAIT_MS = 2 * SECOND_MS
@@ -16,8 +17,7 @@ const ANSWER_WAIT_MS = 15 * SECOND_MS
  * @throws CommandError unless `tx` is 64 lower-case hex characters, as is the hash of a transaction or block
  */
 export function requireTxHash(tx: string): void {
-  if (!/^[0-9a-f]{64}$/.test(tx))
-    throw usageError('TX is the hash of a transaction or block: 64 hex characters.')
+  if (!isTxHash(tx)) throw usageError('TX is the hash of a transaction or block: 64 hex characters.')
 }
 
 /** What a coin's node says about a transaction. */

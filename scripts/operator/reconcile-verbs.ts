@@ -9,6 +9,7 @@ import type { Coin } from '../../shared/money/coin.ts'
 import { COIN_FACTS } from '../../shared/money/coin-facts.ts'
 import { ANYWHERE } from '../../shared/money/transfer.ts'
 import type { ReconciliationRecord } from '../../shared/money/reconciliation-store.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
 import { listMayHavePaid, oweAgain } from '../../shared/money/payout-service.ts'
 import { accountForSend } from '../../shared/money/reconcile.ts'
 import { listUndecided, wentTo } from '../../shared/money/unexplained-sends.ts'
@@ -255,6 +256,15 @@ async function explain(ctx: Context, coin: Coin, text: string, dryRun: boolean):
 const stepsFor = (coin: Coin, payoutId: string, tx: string): string =>
   `"payout-paid ${payoutId} ${tx}" if it was paid by that, else "reconcile ${coin} --owed ${payoutId}"`
 
+/** @throws Refusal `wrong_state` if a transaction may have paid it, by what that sent to its address */
+async function requireUnpaid(ctx: Context, payout: PayoutRecord): Promise<void> {
+  for (const tx of await listMayHavePaid(ctx, payout))
+    if ((await findWhatPaid(ctx, payout, tx)) === 'paid')
+      throw wrongState(
+        `The chain shows that ${tx} sent enough to its address: "payout-paid ${payout._id} ${tx}" records that. If it paid something else that the database knows, record that first; if it paid what the database has forgotten, say --forgotten.`,
+      )
+}
+
 /**
  * Records that a held payout was not paid by an unexplained transaction, so that it is owed again.
  *
@@ -269,11 +279,7 @@ async function oweHeld(
   { forgotten, dryRun }: { forgotten: boolean; dryRun: boolean },
 ): Promise<VerbOutput> {
   const payout = await ctx.payouts.find(payoutId)
-  for (const tx of payout === undefined || forgotten ? [] : await listMayHavePaid(ctx, payout))
-    if (payout !== undefined && (await findWhatPaid(ctx, payout, tx)) === 'paid')
-      throw wrongState(
-        `The chain shows that ${tx} sent enough to its address: "payout-paid ${payoutId} ${tx}" records that. If it paid something else that the database knows, record that first; if it paid what the database has forgotten, say --forgotten.`,
-      )
+  if (payout !== undefined && !forgotten) await requireUnpaid(ctx, payout)
   if (!(await oweAgain(rehearseIf(dryRun, ctx), payoutId)))
     throw wrongState(
       `${payoutId} is no payout that is held, or that a transaction not accounted for may have paid.`,

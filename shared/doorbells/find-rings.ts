@@ -38,6 +38,16 @@ export async function findRings(ctx: FinderContext, sinceMs: number): Promise<nu
   return due
 }
 
+/** The doorbells of which something becomes, with what does. */
+const takenOf = (
+  bells: readonly DoorbellRecord[],
+  decide: (bell: DoorbellRecord) => DoorbellStep | undefined,
+): Taken[] =>
+  bells.flatMap((bell) => {
+    const step = decide(bell)
+    return step === undefined ? [] : [{ bell, step }]
+  })
+
 /** @returns how many rings of these agents became due */
 async function findRingsOf(
   ctx: FinderContext,
@@ -52,18 +62,16 @@ async function findRingsOf(
   const banned = new Set(authors.filter((one) => one.banned_at !== undefined).map(({ _id }) => _id))
   const nowMs = ctx.database.now()
   const { intervalMs } = ctx.config.doorbells
-  const taken: Taken[] = bells.flatMap((bell) => {
+  const decide = (bell: DoorbellRecord): DoorbellStep | undefined => {
     const ringing = (news.get(bell._id) ?? []).filter(({ kind }) => bell.kinds.includes(kind))
-    const atMs = Math.max(...ringing.map((one) => one.at_ms))
+    if (ringing.length > 0 && bell.state === 'on' && !banned.has(bell._id)) {
+      const atMs = Math.max(...ringing.map((one) => one.at_ms))
+      return onNews(bell, { atMs, seq: seqs.get(bell._id) ?? 0 }, nowMs, intervalMs)
+    }
     const askedMs = asked.get(bell._id)
-    const step =
-      ringing.length > 0 && bell.state === 'on' && !banned.has(bell._id)
-        ? onNews(bell, { atMs, seq: seqs.get(bell._id) ?? 0 }, nowMs, intervalMs)
-        : askedMs === undefined
-          ? undefined
-          : onAsked(bell, askedMs)
-    return step === undefined ? [] : [{ bell, step }]
-  })
+    return askedMs === undefined ? undefined : onAsked(bell, askedMs)
+  }
+  const taken = takenOf(bells, decide)
   await ctx.doorbells.takeAll(taken)
   const due = taken.flatMap(({ bell, step }) =>
     step.set.due_ms === undefined ? [] : [{ ...bell, ...step.set }],
@@ -82,12 +90,7 @@ async function findRingsOf(
 export async function sweepDoorbells(ctx: FinderContext, overdueMs: number): Promise<number> {
   const nowMs = ctx.database.now()
   const failing = await ctx.doorbells.listFailing(nowMs - OFF_AFTER_MS, SWEPT)
-  await ctx.doorbells.takeAll(
-    failing.flatMap((bell) => {
-      const step = onTime(bell, nowMs)
-      return step === undefined ? [] : [{ bell, step }]
-    }),
-  )
+  await ctx.doorbells.takeAll(takenOf(failing, (bell) => onTime(bell, nowMs)))
   const overdue = await ctx.doorbells.listDue(nowMs - overdueMs, SWEPT)
   await Promise.all(overdue.map((bell) => enqueueRing(ctx, bell, nowMs)))
   return overdue.length

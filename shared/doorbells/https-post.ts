@@ -23,7 +23,7 @@ export type Posted =
   | { kind: 'answered'; status: number; /** The first READ_BYTES of the body, if asked for. */ text: string }
   | { kind: 'failed'; why: string }
 
-/** Finds the addresses of a host that may be connected to. @throws Error that says why there are none */
+/** Finds the addresses at which a host may be reached. @throws Error that says why there are none */
 export type ResolveHost = (host: string, port: number) => Promise<readonly string[]>
 
 /**
@@ -52,8 +52,8 @@ export function createResolver(testHosts: ReadonlyMap<string, string>): ResolveH
       resolver.resolve4(`${host}.`).catch(() => []),
       resolver.resolve6(`${host}.`).catch(() => []),
     ])
-    // Where there is no IPv6, its addresses would only fail.
-    return [...requirePublic([...v4, ...v6])]
+    // IPv4 first, since not every machine has IPv6; another try takes the next address.
+    return requirePublic([...v4, ...v6])
   }
 }
 

@@ -50,7 +50,7 @@ export async function recomputeSeal(
   const previousClosing = await readClosingEntry(ctx, previous, refuse)
   const computed = await recompute(ctx, seal, base, previousClosing, refuse)
   const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
-  // Once a closing entry states all sums, each later one has to.
+  // What the coins hold can't be computed: it is taken as stated, and with it go the sums of all liabilities.
   const { assets } = computed.last.data
   const money = { sums: computed.sums, assets: isAssets(assets) ? assets : undefined }
   const { data } = closingEntry(seal._id, seal.at, money, { prevSeal, ...before })

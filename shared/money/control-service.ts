@@ -16,7 +16,7 @@ const HOUR_SECONDS = HOUR_MS / SECOND_MS
 /**
  * Whether proofs of a coin are to be made now: daily, and when the operator asks; after a failure an hour later.
  *
- * @param lastAt of the newest proof; undefined if there is none
+ * @param lastAt when the newest proof was made; undefined if there is none. Unix seconds, as `now`
  */
 export function isProofDue(
   { prove_asked_at: askedAt, prove_tried_at: triedAt }: Pick<CoinRecord, 'prove_asked_at' | 'prove_tried_at'>,

@@ -11,7 +11,7 @@ import { payoutLine } from './journal.ts'
 import { payoutEntry, type PayoutEvent } from './payout-steps.ts'
 import { payoutMark } from './payout-store.ts'
 import type { PayoutRecord, StoredPayout } from './payout.ts'
-import type { UnexplainedSend } from './transfer.ts'
+import { isTxHash, type UnexplainedSend } from './transfer.ts'
 import { wentTo } from './unexplained-sends.ts'
 import { requirePayoutStep, takePayoutStep, takePayoutStepAlone } from './payout-updates.ts'
 import { moveTransfer } from './transfer-service.ts'
@@ -97,7 +97,7 @@ export async function listMayHavePaid(ctx: Context, payout: PayoutRecord): Promi
   if (transfer?.foreign === true) return [transfer.tx]
   const sends = await listSendsTo(ctx, payout)
   // An operator's record that was taken back names a transaction, and not the record of one.
-  const named = heldBy !== undefined && /^[0-9a-f]{64}$/.test(heldBy) ? [heldBy] : []
+  const named = heldBy !== undefined && isTxHash(heldBy) ? [heldBy] : []
   return [...named, ...sends.map(({ tx }) => tx)]
 }
 

@@ -59,6 +59,9 @@ export const transferFields = {
 }
 
 export type TransferRecord = RecordOf<typeof transferFields>
+/** Whether a text has the form of a transaction's or block's hash. */
+export const isTxHash = (text: string): boolean => /^[0-9a-f]{64}$/.test(text)
+
 /** Whether a transfer carries its payouts: if it was replaced, they became owed in that transaction. */
 export const carries = (
   transfer: TransferRecord | undefined,

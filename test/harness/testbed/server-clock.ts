@@ -20,8 +20,8 @@ const LIBRARY = 'faketime/libfaketimeMT.so.1'
  *
  * @param keepsMonotonic whether the monotonic clock stays, as with a real one; mongod waits by both, and with
  *   one of them alone shifted takes ten times as long for all and doesn't stop
- * @returns undefined where there is no libfaketime (Debian's package `faketime`), and for a program that hangs under
- *   it, as one with jemalloc does, such as Debian's Redis
+ * @returns undefined if libfaketime (Debian's package `faketime`) is missing, or if the program hangs with it, as
+ *   those with jemalloc do, such as Debian's Redis
  */
 export function makeServerClock(
   folder: string,

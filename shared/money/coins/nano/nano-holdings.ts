@@ -97,8 +97,8 @@ async function readAccount({ nano }: NanoContext, account: string): Promise<Nano
 }
 
 /**
- * Reads where the money is that is on the books and not in the treasury: by address what waits to be received, and
- * the indexes of the accounts that have received the rest.
+ * Reads where the money is that is on the books but not in the treasury: for each address what waits to be received,
+ * and the indexes of the accounts that have received the rest.
  */
 async function readUnswept(ctx: NanoContext, treasury: string) {
   const unreceived = new Map<string, Waiting[]>()

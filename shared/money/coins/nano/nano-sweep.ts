@@ -7,7 +7,7 @@ import type { SweepRound } from '../../driver.ts'
 import type { ArrivalRecord } from '../../arrival.ts'
 import { isNodeTrouble } from '../../node-errors.ts'
 import { leastToMove } from '../../payout.ts'
-import { OPEN_TRANSFERS, TREASURY_INDEX } from '../../transfer.ts'
+import { isTxHash, OPEN_TRANSFERS, TREASURY_INDEX } from '../../transfer.ts'
 import { hashOf, txOf, buildSend, type NanoAccountState, type NanoReceivable } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import type { NanoAccount } from './nano-keys.ts'
@@ -133,7 +133,7 @@ async function listUnassigned(ctx: NanoContext): Promise<number[]> {
 }
 
 /** Whether its `tx` has the form of a block's hash. */
-const namesBlock = ({ tx }: ArrivalRecord): boolean => /^[0-9a-f]{64}$/.test(tx)
+const namesBlock = ({ tx }: ArrivalRecord): boolean => isTxHash(tx)
 
 /** Returns the next steps of an account; none if all its money is in the treasury. */
 async function nextForAccount(
