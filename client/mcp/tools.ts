@@ -418,6 +418,32 @@ export const TOOLS: readonly NetworkTool[] = [
     },
   }),
   defineTool({
+    name: 'doorbell',
+    title: 'Be woken when I have events',
+    description:
+      'Sets the https URL of yours that is told when you have events and do not ask for them; "agent doorbell listen" answers behind it. With off, takes it away; with neither, shows it and how its last ring went.',
+    answers: ['GetDoorbellAnswer'],
+    properties: {
+      url: text('https://, a host name, port 443'),
+      kinds: {
+        type: 'array',
+        items: { type: 'string' },
+        description: 'kinds of events that ring it, such as message and order; all if absent',
+      },
+      quiet: text('HH:MM-HH:MM in UTC, between which it does not ring'),
+      off: flag('take it away'),
+    },
+    // The command keeps it for its listener.
+    leavesOut: ['secret'],
+    toVerb({ url, kinds, quiet, off }) {
+      if (url === undefined && (kinds !== undefined || quiet !== undefined))
+        throw usageError('"doorbell" takes kinds and quiet with a url alone.')
+      if (url !== undefined && off === true) throw usageError('"doorbell" takes a url or off, not both.')
+      if (url === undefined) return { verb: off === true ? 'doorbell off' : 'doorbell show' }
+      return { verb: 'doorbell set', words: [String(url)], options: { kind: kinds, quiet } }
+    },
+  }),
+  defineTool({
     name: 'verify',
     title: 'Verify the ledger or a record',
     description:
