@@ -949,7 +949,7 @@ describe('npm run operator', () => {
       treasury_short_raw: '0',
     })
     const text = await statusText()
-    expect(text).toMatch(/^treasury {2}xno: 3\.5 held, [\d.]+ owed, at nano_1of_the_treasury$/m)
+    expect(text).toMatch(/^treasury {2}xno: 3\.5 held, [\d.]+ owed, -?[\d.]+ own, at nano_1of_the_treasury$/m)
     expect(text).toMatch(/^rate {6}xno: 1 USD, .* ago$/m)
   })
 
