@@ -75,7 +75,7 @@ async function startOwnWallet(): Promise<typeof own> {
       body: JSON.stringify({ jsonrpc: '2.0', id: '0', method, params }),
     }).then(
       (response) => response.json() as Promise<{ result?: object }>,
-      () => ({}) as { result?: object }, // it doesn't listen yet
+      (): { result?: object } => ({}), // it doesn't listen yet
     )
   await waitFor('a wallet', async () => (await call('get_version')).result, { limitMs: PATIENCE_MS })
   await call('create_wallet', { filename: 'own', password: '', language: 'English' })
