@@ -330,6 +330,8 @@ describe('npm run operator', () => {
       ['payout-hold', await owedPayout()],
       ['prove-control', 'xno'],
       ['withdraw', 'xno', '0.5', strangerAddress()],
+      ['top-up', 'xno', '0.5'],
+      ['top-up', 'xno', await nobodysMoney()],
       ['pay', (await market()).seller.id],
       ['dispute', await disputedOrder(), 'release'],
       ['dispute', await disputedOrder(), 'split', '40'],
