@@ -205,7 +205,7 @@ export function createBatchRead<Key, Found>(
   return createGroups(async (keys) => {
     const byKey = new Map((await find([...new Set(keys)])).map((found) => [keyOf(found), found]))
     return keys.map((key) => ({ status: 'fulfilled', value: byKey.get(key) }))
-  })
+  }, { atOnce: 2 })
 }
 
 /**
