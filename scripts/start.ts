@@ -111,7 +111,9 @@ export async function startNetwork(options: {
     const mongodbUrls = urlsForAll(config.mongodbUrl)
     const redisUrls = urlsForAll(config.redisUrl)
     const { queuePrefix } = config
+    const keys = setup.prepareKeys(options.env)
     await allOrNone(signal, [
+      () => keys.then(() => undefined),
       async (until) => {
         if (config.mongodbUrl !== undefined) return
         const mongod = await startMongod({ ...server, signal: until, binary: requireMongod(env) })
@@ -123,7 +125,7 @@ export async function startNetwork(options: {
         Object.assign(redisUrls, redis.urls)
       },
     ])
-    const { sealKeyFile, sealMemoryFile } = await setup.prepareKeys(options.env)
+    const { sealKeyFile, sealMemoryFile } = await keys
     setup.close()
     const shared: NodeJS.ProcessEnv = {
       NODE_COMPILE_CACHE: compileCacheDir(env),
