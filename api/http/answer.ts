@@ -140,7 +140,11 @@ export async function sendAnswer(
     return sendParts(res, status, document ?? JSON_TYPE, parts)
   const compressed = await inTurn(
     length,
-    () => (answer.compressed ??= gzip(Buffer.concat(answer.parts.map((part) => Buffer.from(part))), GZIP)),
+    () =>
+      (answer.compressed ??= gzip(
+        Buffer.concat(answer.parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part))),
+        GZIP,
+      )),
   )
   res.setHeader('Content-Encoding', 'gzip')
   // Weak, since the strong tag belongs to the uncompressed bytes (RFC 9110 section 8.8.3.3).
