@@ -62,7 +62,7 @@ const coinFields = {
   assets_at: maybe.number,
   /** When the venue took out what is its own last; Unix seconds. */
   withdrawn_at: maybe.number,
-  /** What the operator says he puts in, and that has not come: transactions, and amounts in the smallest unit. */
+  /** What the operator has announced to put in, and that has not come: transactions, and amounts in the smallest unit. */
   announced: maybe.list(text),
   /** When the operator asked for proofs of control, and when making them was tried last; Unix seconds. */
   prove_asked_at: maybe.number,
