@@ -1,6 +1,6 @@
 import type { Client, ControlProof, Entry } from './client.ts'
 import { RefusalError, TransportError } from './errors.ts'
-import { checkAnyReceipt, fetchReceipt, type Verified } from './verify-receipt.ts'
+import { readRecord, type Verified } from './verify-receipt.ts'
 import { controlMessage } from '../shared/crypto/control-message.ts'
 import { checkNanoAssets, isSignedByAccount, readAssets, type Assets } from './verify/assets.ts'
 import { checkService, verify } from './verify/check.ts'
@@ -131,16 +131,12 @@ async function readStatement(client: Client, trust: SealTrust, seq: number): Pro
 
 /** Every entry of a record, verified. @throws Refused or Unchecked */
 async function verifiedRecord(client: Client, id: string, trust: SealTrust) {
-  const receipt = await fetchReceipt(client, id, trust)
-  const { verdict, findings = [], message = '' } = await checkAnyReceipt(client, receipt, trust)
-  const [finding] = findings
-  if (finding !== undefined || receipt.id !== id)
-    throw new Refused(
-      finding?.reason ?? 'wrong_record',
-      `the receipt of ${id}: ${finding?.message ?? 'it is of another'}`,
-    )
-  if (verdict === 'unchecked') throw new Unchecked('unchecked', `the receipt of ${id}: ${message}`)
-  return receipt.entries.map(({ entry }) => entry)
+  const { entries, problems } = await readRecord(client, id, trust)
+  for (const { verdict, reason, message } of problems) {
+    if (verdict === 'broken') throw new Refused(reason, `the receipt of ${id}: ${message}`)
+    if (verdict === 'unchecked') throw new Unchecked(reason, `the receipt of ${id}: ${message}`)
+  }
+  return entries.map(({ entry }) => entry)
 }
 
 async function judgeCoin(

@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { expectHeld, Findings, Refused, Unchecked, type Fork } from './findings.ts'
+import { Findings, refusal, Unchecked, type Fork } from './findings.ts'
 import { isContradiction, verifyCheckpoint, type SignedLog } from './light.ts'
 import { checkSignature, Keyring, readSeal, sha256Hex, type ReadSeal } from './seals.ts'
 import { isHexHash, isObject, memberOf, type Fields } from './values.ts'
@@ -78,7 +78,7 @@ function checkSealFork(sides: readonly unknown[], keyring: Keyring): EvidenceChe
   }
   const [one, other] = read
   if (other !== undefined && (one?.payload === other.payload || one?.seal.seq !== other.seal.seq))
-    findings.add('no_contradiction', 'evidence', 'it is not two different seals of one number')
+    findings.add('evidence', 'no_contradiction.seals')
   const report = { seq: one?.seal.seq ?? null, payload_hashes: read.map(({ payload }) => sha256Hex(payload)) }
   return { findings, report }
 }
@@ -91,17 +91,13 @@ function checkLogFork(
   const sides: SignedLog[] = []
   for (const [place, note] of notes.entries())
     findings.run(`note ${place + 1}`, () => {
-      if (!isHexHash(pubkey)) throw new Refused('wrong_checkpoint', 'it names no key')
+      if (!isHexHash(pubkey)) throw refusal('wrong_checkpoint.key')
       keyring.check(pubkey)
-      sides.push(expectHeld(verifyCheckpoint(note, [pubkey])))
+      sides.push(verifyCheckpoint(note, [pubkey]))
     })
   const [from, to] = sides
   if (from !== undefined && to !== undefined)
     if (from.origin !== to.origin || !isContradiction(from, to, consistency))
-      findings.add(
-        'no_contradiction',
-        'evidence',
-        'it is not two checkpoints of one log that contradict each other',
-      )
+      findings.add('evidence', 'no_contradiction.logs')
   return { findings, report: { sizes: sides.map(({ size }) => size), roots: sides.map(({ root }) => root) } }
 }

@@ -73,7 +73,7 @@ export const isHexHash = (value: unknown): value is string =>
   typeof value === 'string' && HEX_HASH.test(value)
 
 /** The value of a member that an object has by itself; undefined if it has none. */
-export const memberOf = (value: Fields, name: string): unknown =>
+export const memberOf = <T>(value: { readonly [name: string]: T }, name: string): T | undefined =>
   Object.hasOwn(value, name) ? value[name] : undefined
 
 /** The 64 bytes of a signature in base64; undefined unless the text is their canonical form. */
