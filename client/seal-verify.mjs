@@ -477,7 +477,7 @@ const WORDING = {
   'log_rewritten.two': 'two checkpoints of size {} differ',
   'malformed_entry.form': 'an entry is not {id, at, kind, data}',
   'malformed_entry.json': '{}',
-  'malformed_proof.form': 'it is not leaf, root and a path of {hash, side}',
+  malformed_proof: 'it is not leaf, root, an index below the count, and a path of {hash, side}',
   'malformed_receipt.entries': 'it has no entries',
   'malformed_receipt.id': 'it names no record',
   'malformed_receipt.openings': 'openings is not a list',
@@ -492,6 +492,7 @@ const WORDING = {
   'no_contradiction.logs': 'it is not two checkpoints of one log that contradict each other',
   'no_contradiction.seals': 'it is not two different seals of one number',
   order_overdrawn: 'order {} has paid out more than was paid for it',
+  path_shape: 'the path has another number of steps than index {} of {} takes',
   'range_gap.first': 'the first seal begins at entry {}, not 1',
   'range_gap.next': 'begins at entry {}, {} was due',
   'range_gap.within': 'begins at entry {}, seal {} ends at {}',
@@ -539,7 +540,9 @@ const WORDING = {
   wrong_prev_seal: 'its closing entry names {} as the seal before it, not {}',
   'wrong_record.making': 'has no entry of kind {}, without which there is no {}',
   'wrong_record.other': 'is no entry of {}',
-  wrong_root: 'its entries {} to {} have the root {}, not {}',
+  'wrong_root.entries': 'its entries {} to {} have the root {}, not {}',
+  'wrong_root.path': 'the path of index {} of {} leads to another root',
+  wrong_side: 'the path has a sibling on another side than index {} of {} has it',
   behind: 'a log of {} entries was seen before, and the one that is shown ends at entry {}',
   'key_unknown.chain':
     "nobody says that this key is the service's; compare it with a source that you trust and pin it: --pubkey",
@@ -1774,6 +1777,119 @@ function connectEntry(entryId, leaf, { index, path }, log, seen) {
   throw refusal('log_rewritten.entry', entryId, seen.size)
 }
 
+// client/verify/seals.ts
+/** Reads a seal. @throws Refused `malformed_seal` */
+function readSeal(value) {
+  if (!isObject(value)) throw refusal('malformed_seal.form')
+  let payload
+  try {
+    payload = sealPayload(value)
+  } catch (error) {
+    throw refusal('malformed_seal.fields', error instanceof Error ? error.message : error)
+  }
+  const { signed, signature, pubkey, algo, signed_at: signedAt } = value
+  if (signed === true) {
+    if (!(
+      decodeSignature(signature) !== void 0 &&
+      isHexHash$1(pubkey) &&
+      algo === 'ed25519' &&
+      isWhole(signedAt)
+    ))
+      throw refusal('malformed_seal.signature')
+  } else if (signed !== false || (signature ?? null) !== null) throw refusal('malformed_seal.signed')
+  return {
+    seal: value,
+    payload,
+  }
+}
+const sha256Hex = (data) => hash('sha256', data, 'hex')
+/**
+ * Which keys are accepted: the pinned ones, else the remembered ones, else the first that is seen, which
+ * binds nobody.
+ */
+var Keyring = class {
+  trust
+  accepted
+  seen = /* @__PURE__ */ new Set()
+  #last
+  constructor(pinned, remembered) {
+    this.trust = pinned.length > 0 ? 'pinned' : remembered.length > 0 ? 'remembered' : 'first_seen'
+    this.accepted = new Set(pinned.length > 0 ? pinned : remembered)
+  }
+  /** @throws Refused if a key isn't accepted; once for a key that signs several seals in a row */
+  check(pubkey) {
+    if (this.accepted.size === 0) this.accepted.add(pubkey)
+    this.seen.add(pubkey)
+    const isRepeated = pubkey === this.#last
+    this.#last = pubkey
+    if (this.accepted.has(pubkey) || isRepeated) return
+    throw this.trust === 'pinned'
+      ? refusal('wrong_key', pubkey)
+      : refusal('key_changed', pubkey, [...this.accepted].join(' or '))
+  }
+}
+const hasSigned = ({ seal, payload }) =>
+  seal.signed &&
+  isSignedBy(
+    Buffer.from(seal.signature, 'base64'),
+    Buffer.from(payload, 'utf8'),
+    Buffer.from(seal.pubkey, 'hex'),
+  )
+/** Checks whose key signed a seal, and the signature; adds what does not hold to the findings. */
+function checkSignature(read, keyring, findings, where) {
+  const { seal } = read
+  if (!seal.signed) return
+  if (seal.signed_at < seal.at) findings.add(where, 'signed_before_made', seal.signed_at, seal.at)
+  findings.run(where, () => keyring.check(seal.pubkey))
+  if (isWeakKey(seal.pubkey)) findings.add(where, 'weak_key', seal.pubkey)
+  else if (!hasSigned(read)) findings.add(where, 'bad_signature', seal.pubkey)
+}
+/**
+ * Checks what a seal says by itself: its range, its count and its time, and that the first begins the chain.
+ */
+function checkSealAlone(seal, now, findings, where) {
+  const { seq, count, from_id: from, to_id: to, prev_root: previous } = seal
+  if (count < 1 || count !== to - from + 1) findings.add(where, 'wrong_count', count, from, to)
+  if (seq === 1 && from !== 1) findings.add(where, 'range_gap.first', from)
+  if (seq === 1 && previous !== null) findings.add(where, 'wrong_prev_root.first')
+  if (seq > 1 && previous === null) findings.add(where, 'wrong_prev_root.none')
+  findings.addTime(where, seal, now)
+}
+/** Checks what a seal says about one that stands before it. */
+function checkSealLink(previous, seal, findings, where) {
+  const { seq, at, from_id: from, prev_root: root } = seal
+  if (at < previous.at) findings.add(where, 'at_goes_back', at, previous.at, previous.seq)
+  if (seq !== previous.seq + 1) return
+  if (from !== previous.to_id + 1) findings.add(where, 'range_gap.next', from, previous.to_id + 1)
+  if (root !== null && root !== previous.root)
+    findings.add(where, 'wrong_prev_root.other', root, previous.seq, previous.root)
+}
+/** The fields of a seal that prove who signed what. */
+const signedSide = ({ seal }) => {
+  const { seq, at, count, from_id, to_id, root, prev_root, signature, pubkey } = seal
+  return {
+    seq,
+    at,
+    count,
+    from_id,
+    to_id,
+    root,
+    prev_root,
+    signature,
+    pubkey,
+  }
+}
+/** Makes evidence for anybody of two different seals of one number; undefined unless accepted keys signed both. */
+function sealForkOf(seen, shown, keyring) {
+  const isProof = (read) => read.seal.signed && keyring.accepted.has(read.seal.pubkey) && hasSigned(read)
+  return isProof(seen) && isProof(shown)
+    ? {
+        kind: 'fork',
+        sides: [signedSide(seen), signedSide(shown)],
+      }
+    : void 0
+}
+
 // client/verify/owed.ts
 const AMOUNT = /^[0-9]{1,60}$/
 const SUM = /^(0|-?[1-9][0-9]{0,77})$/
@@ -2062,119 +2178,6 @@ function percentOf({ outcome, split_percent: percent }) {
     : 100n
 }
 
-// client/verify/seals.ts
-/** Reads a seal. @throws Refused `malformed_seal` */
-function readSeal(value) {
-  if (!isObject(value)) throw refusal('malformed_seal.form')
-  let payload
-  try {
-    payload = sealPayload(value)
-  } catch (error) {
-    throw refusal('malformed_seal.fields', error instanceof Error ? error.message : error)
-  }
-  const { signed, signature, pubkey, algo, signed_at: signedAt } = value
-  if (signed === true) {
-    if (!(
-      decodeSignature(signature) !== void 0 &&
-      isHexHash$1(pubkey) &&
-      algo === 'ed25519' &&
-      isWhole(signedAt)
-    ))
-      throw refusal('malformed_seal.signature')
-  } else if (signed !== false || (signature ?? null) !== null) throw refusal('malformed_seal.signed')
-  return {
-    seal: value,
-    payload,
-  }
-}
-const sha256Hex = (data) => hash('sha256', data, 'hex')
-/**
- * Which keys are accepted: the pinned ones, else the remembered ones, else the first that is seen, which
- * binds nobody.
- */
-var Keyring = class {
-  trust
-  accepted
-  seen = /* @__PURE__ */ new Set()
-  #last
-  constructor(pinned, remembered) {
-    this.trust = pinned.length > 0 ? 'pinned' : remembered.length > 0 ? 'remembered' : 'first_seen'
-    this.accepted = new Set(pinned.length > 0 ? pinned : remembered)
-  }
-  /** @throws Refused if a key isn't accepted; once for a key that signs several seals in a row */
-  check(pubkey) {
-    if (this.accepted.size === 0) this.accepted.add(pubkey)
-    this.seen.add(pubkey)
-    const isRepeated = pubkey === this.#last
-    this.#last = pubkey
-    if (this.accepted.has(pubkey) || isRepeated) return
-    throw this.trust === 'pinned'
-      ? refusal('wrong_key', pubkey)
-      : refusal('key_changed', pubkey, [...this.accepted].join(' or '))
-  }
-}
-const hasSigned = ({ seal, payload }) =>
-  seal.signed &&
-  isSignedBy(
-    Buffer.from(seal.signature, 'base64'),
-    Buffer.from(payload, 'utf8'),
-    Buffer.from(seal.pubkey, 'hex'),
-  )
-/** Checks whose key signed a seal, and the signature; adds what does not hold to the findings. */
-function checkSignature(read, keyring, findings, where) {
-  const { seal } = read
-  if (!seal.signed) return
-  if (seal.signed_at < seal.at) findings.add(where, 'signed_before_made', seal.signed_at, seal.at)
-  findings.run(where, () => keyring.check(seal.pubkey))
-  if (isWeakKey(seal.pubkey)) findings.add(where, 'weak_key', seal.pubkey)
-  else if (!hasSigned(read)) findings.add(where, 'bad_signature', seal.pubkey)
-}
-/**
- * Checks what a seal says by itself: its range, its count and its time, and that the first begins the chain.
- */
-function checkSealAlone(seal, now, findings, where) {
-  const { seq, count, from_id: from, to_id: to, prev_root: previous } = seal
-  if (count < 1 || count !== to - from + 1) findings.add(where, 'wrong_count', count, from, to)
-  if (seq === 1 && from !== 1) findings.add(where, 'range_gap.first', from)
-  if (seq === 1 && previous !== null) findings.add(where, 'wrong_prev_root.first')
-  if (seq > 1 && previous === null) findings.add(where, 'wrong_prev_root.none')
-  findings.addTime(where, seal, now)
-}
-/** Checks what a seal says about one that stands before it. */
-function checkSealLink(previous, seal, findings, where) {
-  const { seq, at, from_id: from, prev_root: root } = seal
-  if (at < previous.at) findings.add(where, 'at_goes_back', at, previous.at, previous.seq)
-  if (seq !== previous.seq + 1) return
-  if (from !== previous.to_id + 1) findings.add(where, 'range_gap.next', from, previous.to_id + 1)
-  if (root !== null && root !== previous.root)
-    findings.add(where, 'wrong_prev_root.other', root, previous.seq, previous.root)
-}
-/** The fields of a seal that prove who signed what. */
-const signedSide = ({ seal }) => {
-  const { seq, at, count, from_id, to_id, root, prev_root, signature, pubkey } = seal
-  return {
-    seq,
-    at,
-    count,
-    from_id,
-    to_id,
-    root,
-    prev_root,
-    signature,
-    pubkey,
-  }
-}
-/** Makes evidence for anybody of two different seals of one number; undefined unless accepted keys signed both. */
-function sealForkOf(seen, shown, keyring) {
-  const isProof = (read) => read.seal.signed && keyring.accepted.has(read.seal.pubkey) && hasSigned(read)
-  return isProof(seen) && isProof(shown)
-    ? {
-        kind: 'fork',
-        sides: [signedSide(seen), signedSide(shown)],
-      }
-    : void 0
-}
-
 // client/verify/trees.ts
 /** The hash of a node in a seal's tree, whose leaves are its entries. */
 const sealNodeHash = (left, right) =>
@@ -2412,6 +2415,127 @@ function rememberCheckpoint(state, service, { size, note }) {
     }
 }
 
+// client/verify/evidence.ts
+/**
+ * Compares a signed log with the one that was seen.
+ *
+ * @returns how it stands to that; null, with evidence if it can be shown, if they contradict each other
+ */
+function compareLogs({ findings, keyring }, where, seen, shown, proof) {
+  const compared = findings.run(where, () => connectLogs(seen, shown, proof))
+  if (compared.held) return compared.value
+  findings.fork ??= logForkOf(seen, shown, proof, keyring.accepted)
+  return null
+}
+/** Adds what is wrong if a seal of the remembered head's number is another one, with evidence if it can be shown. */
+function compareWithHead({ findings, keyring }, read, remembered, sentence) {
+  if (sha256Hex(read.payload) === remembered.payload_hash) return
+  findings.add(`seal ${read.seal.seq}`, sentence)
+  const head = memoryOf(remembered)?.head
+  if (head !== void 0) findings.fork ??= sealForkOf(readSeal(head), read, keyring)
+}
+/** Writes a proof of a contradiction into a new file. @returns its path @throws Unchecked */
+async function writeEvidence(folder, fork, service, now) {
+  const { kind, ...parts } = fork
+  const text = `${JSON.stringify(
+    {
+      kind,
+      service: service ?? null,
+      found_at: now,
+      ...parts,
+    },
+    null,
+    2,
+  )}\n`
+  for (let count = 1; ; count++) {
+    const file = path.join(folder, `fork-${now}${count === 1 ? '' : `-${count}`}.json`)
+    try {
+      await writeFile(file, text, { flag: 'wx' })
+      return file
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST'))
+        throw new Unchecked('usage', `the evidence can't be written: ${error.message}`)
+    }
+  }
+}
+/** Reads what may be evidence. @returns undefined if it isn't any */
+function readEvidence(value) {
+  if (!isObject(value)) return void 0
+  const { kind, sides, notes, pubkey, consistency } = value
+  if (kind === 'fork' && Array.isArray(sides) && sides.length === 2)
+    return {
+      kind,
+      sides,
+    }
+  if (kind === 'log_fork' && Array.isArray(notes) && notes.length === 2)
+    return {
+      kind,
+      notes,
+      pubkey,
+      consistency,
+    }
+}
+/** The keys that evidence is of. */
+const keysOfEvidence = (evidence) =>
+  evidence.kind === 'fork'
+    ? evidence.sides.map((side) => (isObject(side) ? side['pubkey'] : void 0))
+    : [evidence.pubkey]
+const checkEvidence$1 = (evidence, keyring) =>
+  evidence.kind === 'fork' ? checkSealFork(evidence.sides, keyring) : checkLogFork(evidence, keyring)
+function checkSealFork(sides, keyring) {
+  const findings = new Findings()
+  const read = []
+  for (const [place, side] of sides.entries()) {
+    const where = `side ${place + 1}`
+    findings.run(where, () => {
+      const seal = readSeal(
+        isObject(side)
+          ? {
+              ...side,
+              signed: true,
+              algo: 'ed25519',
+              signed_at: memberOf(side, 'at'),
+            }
+          : side,
+      )
+      read.push(seal)
+      checkSignature(seal, keyring, findings, where)
+    })
+  }
+  const [one, other] = read
+  if (other !== void 0 && (one?.payload === other.payload || one?.seal.seq !== other.seal.seq))
+    findings.add('evidence', 'no_contradiction.seals')
+  return {
+    findings,
+    report: {
+      seq: one?.seal.seq ?? null,
+      payload_hashes: read.map(({ payload }) => sha256Hex(payload)),
+    },
+  }
+}
+function checkLogFork({ notes, pubkey, consistency }, keyring) {
+  const findings = new Findings()
+  const sides = []
+  for (const [place, note] of notes.entries())
+    findings.run(`note ${place + 1}`, () => {
+      if (!isHexHash$1(pubkey)) throw refusal('wrong_checkpoint.key')
+      keyring.check(pubkey)
+      sides.push(verifyCheckpoint(note, [pubkey]))
+    })
+  const [from, to] = sides
+  if (from !== void 0 && to !== void 0) {
+    if (from.origin !== to.origin || !isContradiction(from, to, consistency))
+      findings.add('evidence', 'no_contradiction.logs')
+  }
+  return {
+    findings,
+    report: {
+      sizes: sides.map(({ size }) => size),
+      roots: sides.map(({ root }) => root),
+    },
+  }
+}
+
 // client/verify/chain.ts
 const KEEP_EVERY_MS = 1e4
 const MAX_LISTED = 1e3
@@ -2604,7 +2728,7 @@ var ChainWalk = class {
       this.unsigned++
       if (this.unsignedSeqs.length < MAX_LISTED) this.unsignedSeqs.push(seal.seq)
     }
-    this.#compareWithHead(read.value, payloadHash, where)
+    this.#compareWithHead(read.value, where)
     await this.#checkEntries(seal, where)
     this.#compareWithLog(seal, payloadHash, where)
     if (seal.signed) this.#setChecked(seal, payloadHash)
@@ -2619,14 +2743,11 @@ var ChainWalk = class {
     }
   }
   /** Compares the seal of the remembered head's number with that. */
-  #compareWithHead(shown, payloadHash, where) {
+  #compareWithHead(shown, where) {
     const { remembered, findings } = this
     if (remembered === void 0 || shown.seal.seq !== remembered.seq) return
     if (!shown.seal.signed) findings.add(where, 'signature_withdrawn')
-    if (payloadHash === remembered.payload_hash) return
-    findings.add(where, 'history_rewritten.payload')
-    const head = memoryOf(remembered)?.head
-    if (head !== void 0) findings.fork ??= sealForkOf(readSeal(head), shown, this.keyring)
+    compareWithHead(this, shown, remembered, 'history_rewritten.payload')
   }
   /**
    * Compares the log up to a seal with the one that was seen, up to the remembered head or to a checkpoint:
@@ -2675,7 +2796,7 @@ var ChainWalk = class {
     if (last === void 0) return
     const { root } = tree.head()
     if (root === seal.root) return this.#checkClosing(last, seal, before, where)
-    findings.add(where, 'wrong_root', seal.from_id, seal.to_id, root, seal.root)
+    findings.add(where, 'wrong_root.entries', seal.from_id, seal.to_id, root, seal.root)
     this.#loseCount()
   }
   /** Forgets what follows from all entries, once some of them aren't there. */
@@ -2947,109 +3068,6 @@ var EntryReader = class {
   }
 }
 
-// client/verify/evidence.ts
-/** Writes a proof of a contradiction into a new file. @returns its path @throws Unchecked */
-async function writeEvidence(folder, fork, service, now) {
-  const { kind, ...parts } = fork
-  const text = `${JSON.stringify(
-    {
-      kind,
-      service: service ?? null,
-      found_at: now,
-      ...parts,
-    },
-    null,
-    2,
-  )}\n`
-  for (let count = 1; ; count++) {
-    const file = path.join(folder, `fork-${now}${count === 1 ? '' : `-${count}`}.json`)
-    try {
-      await writeFile(file, text, { flag: 'wx' })
-      return file
-    } catch (error) {
-      if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST'))
-        throw new Unchecked('usage', `the evidence can't be written: ${error.message}`)
-    }
-  }
-}
-/** Reads what may be evidence. @returns undefined if it isn't any */
-function readEvidence(value) {
-  if (!isObject(value)) return void 0
-  const { kind, sides, notes, pubkey, consistency } = value
-  if (kind === 'fork' && Array.isArray(sides) && sides.length === 2)
-    return {
-      kind,
-      sides,
-    }
-  if (kind === 'log_fork' && Array.isArray(notes) && notes.length === 2)
-    return {
-      kind,
-      notes,
-      pubkey,
-      consistency,
-    }
-}
-/** The keys that evidence is of. */
-const keysOfEvidence = (evidence) =>
-  evidence.kind === 'fork'
-    ? evidence.sides.map((side) => (isObject(side) ? side['pubkey'] : void 0))
-    : [evidence.pubkey]
-const checkEvidence$1 = (evidence, keyring) =>
-  evidence.kind === 'fork' ? checkSealFork(evidence.sides, keyring) : checkLogFork(evidence, keyring)
-function checkSealFork(sides, keyring) {
-  const findings = new Findings()
-  const read = []
-  for (const [place, side] of sides.entries()) {
-    const where = `side ${place + 1}`
-    findings.run(where, () => {
-      const seal = readSeal(
-        isObject(side)
-          ? {
-              ...side,
-              signed: true,
-              algo: 'ed25519',
-              signed_at: memberOf(side, 'at'),
-            }
-          : side,
-      )
-      read.push(seal)
-      checkSignature(seal, keyring, findings, where)
-    })
-  }
-  const [one, other] = read
-  if (other !== void 0 && (one?.payload === other.payload || one?.seal.seq !== other.seal.seq))
-    findings.add('evidence', 'no_contradiction.seals')
-  return {
-    findings,
-    report: {
-      seq: one?.seal.seq ?? null,
-      payload_hashes: read.map(({ payload }) => sha256Hex(payload)),
-    },
-  }
-}
-function checkLogFork({ notes, pubkey, consistency }, keyring) {
-  const findings = new Findings()
-  const sides = []
-  for (const [place, note] of notes.entries())
-    findings.run(`note ${place + 1}`, () => {
-      if (!isHexHash$1(pubkey)) throw refusal('wrong_checkpoint.key')
-      keyring.check(pubkey)
-      sides.push(verifyCheckpoint(note, [pubkey]))
-    })
-  const [from, to] = sides
-  if (from !== void 0 && to !== void 0) {
-    if (from.origin !== to.origin || !isContradiction(from, to, consistency))
-      findings.add('evidence', 'no_contradiction.logs')
-  }
-  return {
-    findings,
-    report: {
-      sizes: sides.map(({ size }) => size),
-      roots: sides.map(({ root }) => root),
-    },
-  }
-}
-
 // client/verify/files.ts
 const MAX_FILE_BYTES = MAX_ANSWER_BYTES
 /** Runs something that reads or writes a file. @throws Unchecked `usage` */
@@ -3245,16 +3263,10 @@ var ReceiptCheck = class {
   /** A seal of the remembered head's number must be that very seal. */
   #compareWithHead(read) {
     const { remembered, pinned } = this.#reader
-    const { seal, payload } = read
+    const { seal } = read
     if (remembered === void 0 || seal.seq !== remembered.seq) return
-    if (
-      !(seal.signed ? remembered.pubkeys.includes(seal.pubkey) : pinned.length === 0) ||
-      sha256Hex(payload) === remembered.payload_hash
-    )
-      return
-    this.findings.add(`seal ${seal.seq}`, 'history_rewritten.in_chain')
-    const head = memoryOf(remembered)?.head
-    if (head !== void 0) this.findings.fork ??= sealForkOf(readSeal(head), read, this.keyring)
+    if (seal.signed ? remembered.pubkeys.includes(seal.pubkey) : pinned.length === 0)
+      compareWithHead(this, read, remembered, 'history_rewritten.in_chain')
   }
   /** Checks an entry's place in the log, under a checkpoint that a known key has signed. @throws Refused */
   #checkLogProof(text, entry, leaf, { seal }) {
@@ -3282,12 +3294,10 @@ var ReceiptCheck = class {
     for (const log of this.#checkpoints.values()) if (log.size > (newest?.size ?? -1)) newest = log
     if (newest !== void 0) {
       const signed = newest
-      const compared = seen && this.findings.run('log', () => connectLogs(seen, signed, consistency))
-      if (seen !== void 0 && compared?.held === false)
-        this.findings.fork ??= logForkOf(seen, signed, consistency, this.keyring.accepted)
+      const connected = seen === void 0 ? null : compareLogs(this, 'log', seen, signed, consistency)
       this.log = {
         signed,
-        connected: compared?.held === true ? compared.value : null,
+        connected,
       }
     }
     const isConnected = this.log?.connected === 'same' || this.log?.connected === 'consistent'
@@ -3371,7 +3381,7 @@ function checkInclusion({ leaf, path, root, index, count }) {
   const isStep = (step) =>
     isObject(step) && isHexHash$1(step['hash']) && (step['side'] === 'left' || step['side'] === 'right')
   if (!isHexHash$1(leaf) || !isHexHash$1(root) || !Array.isArray(path) || !path.every(isStep))
-    throw refusal('malformed_proof.form')
+    throw refusal('malformed_proof')
   const verdict = verifyInclusion({
     leaf,
     path,
@@ -3379,7 +3389,8 @@ function checkInclusion({ leaf, path, root, index, count }) {
     index,
     count,
   })
-  if (!verdict.ok) throw new Refused(verdict.reason, verdict.message)
+  if (!verdict.ok)
+    throw refusal(verdict.reason === 'wrong_root' ? 'wrong_root.path' : verdict.reason, index, count)
 }
 /**
  * Checks that an opening gives the commitment in its entry, and its author's signature.
@@ -3818,9 +3829,7 @@ async function checkCheckpoint(base, walk, policy, patience) {
       beyond.push(note)
       continue
     }
-    const between = await proofTo(heard, shown)
-    if (!findings.run('note', () => connectLogs(shown, heard, between)).held)
-      findings.fork ??= logForkOf(shown, heard, between, keyring.accepted)
+    compareLogs(walk, 'note', shown, heard, await proofTo(heard, shown))
   }
   walk.heard = beyond
   return shown
@@ -3971,9 +3980,16 @@ async function checkNote(note, target, trust, { service, consistency: ask } = {}
   let connected = null
   if (shown !== void 0 && seen !== void 0) {
     const proof = await proofBetween(seen, shown, ask)
-    const compared = findings.run('note', () => connectLogs(seen, shown, proof))
-    if (compared.held) connected = compared.value
-    else findings.fork ??= logForkOf(seen, shown, proof, keyring.accepted)
+    connected = compareLogs(
+      {
+        findings,
+        keyring,
+      },
+      'note',
+      seen,
+      shown,
+      proof,
+    )
   }
   const isConnected = connected === 'same' || connected === 'consistent'
   if (shown !== void 0 && service !== void 0 && connected !== null && connected !== 'same')

@@ -2,6 +2,7 @@ import type { KeyForm } from '../../shared/crypto/key-tree.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import type { Seal } from '../../shared/crypto/seal-payload.ts'
 import { checkKeyChange, isSignedChange, keyFieldOf, leafOf, readEntry, showData } from './entries.ts'
+import { compareWithHead } from './evidence.ts'
 import { Findings, refusal, Refused, unchecked } from './findings.ts'
 import { connectLogs, readCheckpoint, type LogHead, type SignedLog, type Support } from './light.ts'
 import { LedgerMoney } from './money.ts'
@@ -11,7 +12,6 @@ import {
   checkSignature,
   Keyring,
   readSeal,
-  sealForkOf,
   sha256Hex,
   type ReadSeal,
 } from './seals.ts'
@@ -246,7 +246,7 @@ export class ChainWalk {
       this.unsigned++
       if (this.unsignedSeqs.length < MAX_LISTED) this.unsignedSeqs.push(seal.seq)
     }
-    this.#compareWithHead(read.value, payloadHash, where)
+    this.#compareWithHead(read.value, where)
     await this.#checkEntries(seal, where)
     this.#compareWithLog(seal, payloadHash, where)
     if (seal.signed) this.#setChecked(seal, payloadHash)
@@ -259,14 +259,11 @@ export class ChainWalk {
   }
 
   /** Compares the seal of the remembered head's number with that. */
-  #compareWithHead(shown: ReadSeal, payloadHash: string, where: string): void {
+  #compareWithHead(shown: ReadSeal, where: string): void {
     const { remembered, findings } = this
     if (remembered === undefined || shown.seal.seq !== remembered.seq) return
     if (!shown.seal.signed) findings.add(where, 'signature_withdrawn')
-    if (payloadHash === remembered.payload_hash) return
-    findings.add(where, 'history_rewritten.payload')
-    const head = memoryOf(remembered)?.head
-    if (head !== undefined) findings.fork ??= sealForkOf(readSeal(head), shown, this.keyring)
+    compareWithHead(this, shown, remembered, 'history_rewritten.payload')
   }
 
   /**
@@ -316,7 +313,7 @@ export class ChainWalk {
     if (last === undefined) return
     const { root } = tree.head()
     if (root === seal.root) return this.#checkClosing(last, seal, before, where)
-    findings.add(where, 'wrong_root', seal.from_id, seal.to_id, root, seal.root)
+    findings.add(where, 'wrong_root.entries', seal.from_id, seal.to_id, root, seal.root)
     this.#loseCount()
   }
 

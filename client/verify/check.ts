@@ -1,12 +1,18 @@
 import path from 'node:path'
 import { walkChain, type ChainWalk, type Source, type WalkLimits } from './chain.ts'
-import { checkEvidence as judgeEvidence, keysOfEvidence, readEvidence, writeEvidence } from './evidence.ts'
+import {
+  checkEvidence as judgeEvidence,
+  compareLogs,
+  keysOfEvidence,
+  readEvidence,
+  writeEvidence,
+  type Judged,
+} from './evidence.ts'
 import { listSource, readJsonFile, readText } from './files.ts'
 import { Findings, refusal, Unchecked } from './findings.ts'
 import {
   connectLogs,
   judgeSupport,
-  logForkOf,
   logKeysOf,
   NO_SUPPORT,
   parseLogPolicy,
@@ -223,9 +229,7 @@ async function checkCheckpoint(
       beyond.push(note)
       continue
     }
-    const between = await proofTo(heard, shown)
-    const compared = findings.run('note', () => connectLogs(shown, heard, between))
-    if (!compared.held) findings.fork ??= logForkOf(shown, heard, between, keyring.accepted)
+    compareLogs(walk, 'note', shown, heard, await proofTo(heard, shown))
   }
   walk.heard = beyond
   return shown
@@ -389,9 +393,7 @@ export async function checkNote(
   let connected: Connection | null = null
   if (shown !== undefined && seen !== undefined) {
     const proof = await proofBetween(seen, shown, ask)
-    const compared = findings.run('note', () => connectLogs(seen, shown, proof))
-    if (compared.held) connected = compared.value
-    else findings.fork ??= logForkOf(seen, shown, proof, keyring.accepted)
+    connected = compareLogs({ findings, keyring }, 'note', seen, shown, proof)
   }
   const isConnected = connected === 'same' || connected === 'consistent'
   if (shown !== undefined && service !== undefined && connected !== null && connected !== 'same')
@@ -447,7 +449,7 @@ export async function checkEvidence(file: string, trust: SealTrust): Promise<Ver
 async function conclude(
   judge: Partial<Judge> & Pick<Judge, 'stateFile'>,
   report: Fields & Pick<Verification, 'kind'>,
-  { findings, keyring }: { findings: Findings; keyring: Keyring },
+  { findings, keyring }: Judged,
   ownDoubts: readonly Doubt[],
   support?: Support,
 ): Promise<Verification> {

@@ -1,14 +1,58 @@
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { Findings, refusal, Unchecked, type Fork } from './findings.ts'
-import { isContradiction, verifyCheckpoint, type SignedLog } from './light.ts'
-import { checkSignature, Keyring, readSeal, sha256Hex, type ReadSeal } from './seals.ts'
+import {
+  connectLogs,
+  isContradiction,
+  logForkOf,
+  verifyCheckpoint,
+  type Consistency,
+  type LogHead,
+  type SignedLog,
+} from './light.ts'
+import { checkSignature, Keyring, readSeal, sealForkOf, sha256Hex, type ReadSeal } from './seals.ts'
+import { memoryOf, type Remembered } from './state.ts'
 import { isHexHash, isObject, memberOf, type Fields } from './values.ts'
+import type { Connection } from './verification.ts'
 
 /*
  * Proofs that one key has signed two histories: two seals of one number, or two checkpoints of one log. Anybody
  * can check them who knows the key.
  */
+
+/** What a check has found so far, and by which keys it judges. */
+export type Judged = { readonly findings: Findings; readonly keyring: Keyring }
+
+/**
+ * Compares a signed log with the one that was seen.
+ *
+ * @returns how it stands to that; null, with evidence if it can be shown, if they contradict each other
+ */
+export function compareLogs(
+  { findings, keyring }: Judged,
+  where: string,
+  seen: LogHead | SignedLog,
+  shown: SignedLog,
+  proof: Consistency | undefined,
+): Connection | null {
+  const compared = findings.run(where, () => connectLogs(seen, shown, proof))
+  if (compared.held) return compared.value
+  findings.fork ??= logForkOf(seen, shown, proof, keyring.accepted)
+  return null
+}
+
+/** Adds what is wrong if a seal of the remembered head's number is another one, with evidence if it can be shown. */
+export function compareWithHead(
+  { findings, keyring }: Judged,
+  read: ReadSeal,
+  remembered: Remembered,
+  sentence: 'history_rewritten.payload' | 'history_rewritten.in_chain',
+): void {
+  if (sha256Hex(read.payload) === remembered.payload_hash) return
+  findings.add(`seal ${read.seal.seq}`, sentence)
+  const head = memoryOf(remembered)?.head
+  if (head !== undefined) findings.fork ??= sealForkOf(readSeal(head), read, keyring)
+}
 
 /** Writes a proof of a contradiction into a new file. @returns its path @throws Unchecked */
 export async function writeEvidence(

@@ -14,11 +14,10 @@ import {
   readEntry,
   type AuthorAt,
 } from './entries.ts'
-import { Findings, Refused, refusal } from './findings.ts'
+import { compareLogs, compareWithHead } from './evidence.ts'
+import { Findings, refusal } from './findings.ts'
 import {
   connectEntry,
-  connectLogs,
-  logForkOf,
   NO_SUPPORT,
   readCheckpoint,
   readLogProof,
@@ -35,7 +34,6 @@ import {
   Keyring,
   readSeal,
   sealForkOf,
-  sha256Hex,
   type ReadSeal,
 } from './seals.ts'
 import { memoryOf, seenLog, type Remembered } from './state.ts'
@@ -163,13 +161,10 @@ export class ReceiptCheck {
   /** A seal of the remembered head's number must be that very seal. */
   #compareWithHead(read: ReadSeal): void {
     const { remembered, pinned } = this.#reader
-    const { seal, payload } = read
+    const { seal } = read
     if (remembered === undefined || seal.seq !== remembered.seq) return
     const isOfService = seal.signed ? remembered.pubkeys.includes(seal.pubkey) : pinned.length === 0
-    if (!isOfService || sha256Hex(payload) === remembered.payload_hash) return
-    this.findings.add(`seal ${seal.seq}`, 'history_rewritten.in_chain')
-    const head = memoryOf(remembered)?.head
-    if (head !== undefined) this.findings.fork ??= sealForkOf(readSeal(head), read, this.keyring)
+    if (isOfService) compareWithHead(this, read, remembered, 'history_rewritten.in_chain')
   }
 
   /** Checks an entry's place in the log, under a checkpoint that a known key has signed. @throws Refused */
@@ -197,10 +192,8 @@ export class ReceiptCheck {
     for (const log of this.#checkpoints.values()) if (log.size > (newest?.size ?? -1)) newest = log
     if (newest !== undefined) {
       const signed = newest
-      const compared = seen && this.findings.run('log', () => connectLogs(seen, signed, consistency))
-      if (seen !== undefined && compared?.held === false)
-        this.findings.fork ??= logForkOf(seen, signed, consistency, this.keyring.accepted)
-      this.log = { signed, connected: compared?.held === true ? compared.value : null }
+      const connected = seen === undefined ? null : compareLogs(this, 'log', seen, signed, consistency)
+      this.log = { signed, connected }
     }
     const isConnected = this.log?.connected === 'same' || this.log?.connected === 'consistent'
     this.support = {
@@ -280,10 +273,11 @@ export function checkInclusion({ leaf, path, root, index, count }: Fields): void
   const isStep = (step: unknown) =>
     isObject(step) && isHexHash(step['hash']) && (step['side'] === 'left' || step['side'] === 'right')
   if (!isHexHash(leaf) || !isHexHash(root) || !Array.isArray(path) || !path.every(isStep))
-    throw refusal('malformed_proof.form')
+    throw refusal('malformed_proof')
   const steps = path as PathStep[]
   const verdict = verifyInclusion({ leaf, path: steps, root, index: index as number, count: count as number })
-  if (!verdict.ok) throw new Refused(verdict.reason, verdict.message)
+  if (!verdict.ok)
+    throw refusal(verdict.reason === 'wrong_root' ? 'wrong_root.path' : verdict.reason, index, count)
 }
 
 /**

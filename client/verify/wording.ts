@@ -25,7 +25,7 @@ export const WORDING = {
   'log_rewritten.two': 'two checkpoints of size {} differ',
   'malformed_entry.form': 'an entry is not {id, at, kind, data}',
   'malformed_entry.json': '{}',
-  'malformed_proof.form': 'it is not leaf, root and a path of {hash, side}',
+  malformed_proof: 'it is not leaf, root, an index below the count, and a path of {hash, side}',
   'malformed_receipt.entries': 'it has no entries',
   'malformed_receipt.id': 'it names no record',
   'malformed_receipt.openings': 'openings is not a list',
@@ -40,6 +40,7 @@ export const WORDING = {
   'no_contradiction.logs': 'it is not two checkpoints of one log that contradict each other',
   'no_contradiction.seals': 'it is not two different seals of one number',
   order_overdrawn: 'order {} has paid out more than was paid for it',
+  path_shape: 'the path has another number of steps than index {} of {} takes',
   'range_gap.first': 'the first seal begins at entry {}, not 1',
   'range_gap.next': 'begins at entry {}, {} was due',
   'range_gap.within': 'begins at entry {}, seal {} ends at {}',
@@ -87,7 +88,9 @@ export const WORDING = {
   wrong_prev_seal: 'its closing entry names {} as the seal before it, not {}',
   'wrong_record.making': 'has no entry of kind {}, without which there is no {}',
   'wrong_record.other': 'is no entry of {}',
-  wrong_root: 'its entries {} to {} have the root {}, not {}',
+  'wrong_root.entries': 'its entries {} to {} have the root {}, not {}',
+  'wrong_root.path': 'the path of index {} of {} leads to another root',
+  wrong_side: 'the path has a sibling on another side than index {} of {} has it',
 
   // ——— why what holds binds nobody
   behind: 'a log of {} entries was seen before, and the one that is shown ends at entry {}',
