@@ -433,7 +433,7 @@ SEAL = {
     **dict.fromkeys(("seq", "at", "count", "from_id", "to_id"), is_whole),
     **{"root": is_hash, "prev_root": lambda root: root is None or is_hash(root)},
 }
-SIGNED_SEAL = {"signature": lambda text: decode_signature(text) is not None, "pubkey": is_hash, "algo": "ed25519".__eq__, "signed_at": is_whole}
+SIGNED_SEAL = {"signature": lambda text: decode_signature(text) is not None, "pubkey": is_hash, "algo": lambda algo: algo == "ed25519", "signed_at": is_whole}
 
 
 def bytes_of_base64(text):
