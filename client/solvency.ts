@@ -266,8 +266,7 @@ async function readMonero(
   })
   const { good, total, spent } = isObject(result) ? result : {}
   if (good !== true) throw new Refused('wrong_control', `the reserve proof of ${address} does not hold`)
-  if (typeof total !== 'number' || typeof spent !== 'number')
-    throw new Unchecked('node', 'the Monero wallet gives no sums')
+  if (!isAmount(total) || !isAmount(spent)) throw new Unchecked('node', 'the Monero wallet gives no sums')
   const left = BigInt(total) - BigInt(spent)
   return { held: held < left ? left : held, proven: left }
 }
@@ -275,14 +274,13 @@ async function readMonero(
 /** What is there of a coin, and of how much control is shown. */
 const READERS = { xno: readNano, xmr: readMonero }
 
-/** Asks a node of the caller's own. @throws Unchecked `node` */
+/** Asks a node of the caller's own. Whole numbers of its answer come as text. @throws Unchecked `node` */
 async function askNode(url: string, body: Fields): Promise<Fields> {
   try {
     const signal = AbortSignal.timeout(NODE_TIMEOUT_MS)
     const headers = { 'content-type': 'application/json' }
-    const answer: unknown = await (
-      await fetch(url, { method: 'POST', headers, body: JSON.stringify(body), signal })
-    ).json()
+    const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body), signal })
+    const answer: unknown = JSON.parse(quoteNumbers(await response.text()))
     if (!isObject(answer) || answer['error'] !== undefined)
       throw new TypeError(`it answers ${JSON.stringify(answer).slice(0, 200)}`)
     return answer
@@ -290,6 +288,12 @@ async function askNode(url: string, body: Fields): Promise<Fields> {
     throw new Unchecked('node', `${url}: ${(error as Error).message}`)
   }
 }
+
+/** The JSON with each whole number as text, since a double is exact up to 2^53 only; other strings stay as they are. */
+const quoteNumbers = (json: string): string =>
+  json.replace(/"(?:[^"\\]|\\.)*"|(?<![\d.eE+-])\d+(?![\d.eE])/g, (part) =>
+    part.startsWith('"') ? part : `"${part}"`,
+  )
 
 // ——— entries
 
