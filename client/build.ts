@@ -83,12 +83,6 @@ await bundle(
   { platform: at('platform.ts'), threads: at('miner/threads.ts') },
   {
     external: [/^node:/],
-    // Of the search in WebAssembly, which other files have, this one needs nothing.
-    treeshake: {
-      manualPureFunctions: ['createVariedSchedule', 'Uint32Array', 'simd'],
-      propertyReadSideEffects: false,
-      unknownGlobalSideEffects: false,
-    },
   },
 )
 await bundle(
