@@ -1,5 +1,6 @@
 import { usageError } from '../command/command-error.ts'
-import { outputSchema, type AnswerName } from './output-schema.ts'
+import type { AnswerName } from '../schemas.ts'
+import { outputSchema } from './output-schema.ts'
 import type { CheckedTool, ToolArguments } from './protocol.ts'
 
 /** The verb of the command that a call of a tool runs. */
