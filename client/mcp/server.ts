@@ -77,7 +77,7 @@ function runVerb(
       return [[option, (options['capability'] as unknown[] | undefined)?.length === 0]]
     const value = options[option]
     if (value === undefined) return []
-    return [[option, kind === 'text' ? String(value as string | number) : value]]
+    return [[option, kind === 'text' ? String(value) : value]]
   })
   // The word "-" doesn't stand for stdin here, which carries the protocol.
   const own = { ...session, readText: async (text: string) => text }
