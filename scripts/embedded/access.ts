@@ -40,7 +40,6 @@ export const WRITERS = {
   // The ledger. The signer alone signs, and the sequencer and the sealer alone add.
   entries: { ledger: ['insert'] },
   seals: { ledger: ['insert'], signer: ['update'] },
-  seal_tiles: { ledger: ADD },
   log_tiles: { ledger: ADD },
   cosignatures: { api: ['insert'], signer: ['insert'] },
   ledger_status: { ledger: ADD, signer: ADD },

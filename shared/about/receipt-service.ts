@@ -118,7 +118,7 @@ async function proveAll(
   // A request that takes longer is over.
   const deadlineMs = performance.now() + ctx.config.requestMs
   const findSeal = createSealFinder(ctx)
-  const proveInLog = await createLogProofFormatter(ctx)
+  const formatLogProofs = await createLogProofFormatter(ctx)
   const items: Receipt['entries'][number][] = []
   let nextSealAt: number | undefined
   for (let start = 0; start < entries.length; start += PROOFS_AT_ONCE) {
@@ -131,7 +131,7 @@ async function proveAll(
     }
     for (const [seal, covered] of bySeal) {
       if (seal !== undefined) {
-        items.push(...(await proveUnderSeal(ctx, seal, covered, proveInLog)))
+        items.push(...(await proveUnderSeal(ctx, seal, covered, formatLogProofs)))
         continue
       }
       const dueAt = (nextSealAt ??= (await readNextSeal(ctx)).at)
@@ -168,10 +168,10 @@ async function proveUnderSeal(
   ctx: ReceiptContext,
   seal: SealRecord,
   entries: readonly EntryRecord[],
-  proveInLog: Awaited<ReturnType<typeof createLogProofFormatter>>,
+  formatLogProofs: Awaited<ReturnType<typeof createLogProofFormatter>>,
 ): Promise<SealedReceiptEntry[]> {
   const proofs = await proveEntries(ctx, seal, entries)
-  const logProofs = await Promise.all(entries.map(proveInLog))
+  const logProofs = await formatLogProofs(entries)
   return proofs.map(({ leaf, path, seq, index, entry }, position) => {
     const logProof = omitUndefined({ tlog_proof: logProofs[position] })
     return { sealed: true, entry, leaf, seq, index, path, seal: viewSeal(seal), ...logProof }

@@ -226,66 +226,6 @@ function fault(reason: InclusionFault, message: string): InclusionVerdict {
   return { ok: false, reason, message }
 }
 
-/*
- * Tiles: a proof without the whole tree in memory. The tile at level t holds up to 256 neighbouring hashes of
- * tree level 8t; the seven levels between are hashed again from it when a proof asks, at most 254 hashes a
- * tile. Each hash of tile level t + 1 is the root of one tile of level t. So a proof over up to 65,536
- * entries reads 2 tiles, over up to 2^24 entries 3, and all tiles above level 0 together hold 1/255 of the
- * hashes. Level 0 need not be stored either: its tile i is the leaves of the entries 256i to 256i + 255. A
- * tile is final as soon as its seal is made.
- */
-
-/**
- * Lists the tiles that the proof of leaf `index` in a tree of `count` leaves is made of, from the leaves up.
- *
- * @throws RangeError for an index outside the tree
- */
-export function tilesForProof(count: number, index: number): TileAddress[] {
-  assertIndex(index, count)
-  const addresses: TileAddress[] = []
-  let width = count
-  let position = index
-  for (let level = 0; level < tileLevels(count); level++) {
-    const tile = Math.floor(position / TILE_WIDTH)
-    addresses.push({ level, index: tile, width: Math.min(TILE_WIDTH, width - tile * TILE_WIDTH) })
-    width = Math.ceil(width / TILE_WIDTH)
-    position = tile
-  }
-  return addresses
-}
-
-/**
- * Computes the same path as inclusionPath(), from the tiles that tilesForProof() lists.
- *
- * @param readTile gives a tile's hashes side by side, exactly `width` of 32 bytes each
- * @throws RangeError for an index outside the tree, TypeError for a missing tile or one of another size
- */
-export function inclusionPathFromTiles(
-  count: number,
-  index: number,
-  readTile: (address: TileAddress) => Uint8Array | undefined,
-): PathStep[] {
-  const path: PathStep[] = []
-  let position = index
-  for (const address of tilesForProof(count, index)) {
-    const hashes = readTile(address)
-    const place = `tile ${address.level}/${address.index}`
-    if (hashes === undefined) throw new TypeError(`${place} is missing`)
-    if (hashes.length !== address.width * HASH_BYTES)
-      throw new TypeError(`${place} expected ${address.width * HASH_BYTES} bytes, got ${hashes.length}`)
-    path.push(...inclusionPath(buildTree(hashes), position % TILE_WIDTH))
-    position = Math.floor(position / TILE_WIDTH)
-  }
-  return path
-}
-
-/** How many levels of tiles a tree of `count` leaves has. */
-function tileLevels(count: number): number {
-  let tileLevel = 1
-  for (let width = count; width > TILE_WIDTH; width = Math.ceil(width / TILE_WIDTH)) tileLevel++
-  return tileLevel
-}
-
 /** Hash number `index` of a level, as hex. */
 function hexAt(level: Uint8Array, index: number): string {
   return Buffer.from(level.buffer, level.byteOffset + index * HASH_BYTES, HASH_BYTES).toString('hex')

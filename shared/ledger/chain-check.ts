@@ -284,14 +284,12 @@ async function findRootFault(
       due++
     }
     const { leaves } = computeLeaves(page)
-    const tiles = tree.add(leaves)
-    await repair?.compare(seal._id, tiles, leaves)
+    tree.add(leaves)
+    await repair?.compare(leaves)
   }
   if (tree.count !== seal.count) return `entry ${due} is missing from the ledger`
-  const { tiles, root } = tree.finish()
-  const fault = compareRoot(root)
+  const fault = compareRoot(tree.finish().root)
   if (fault !== undefined) return fault
-  await repair?.compare(seal._id, tiles, Buffer.alloc(0))
-  await repair?.replace(seal._id)
+  await repair?.replace()
   return undefined
 }

@@ -4,6 +4,7 @@ import { entryFields, type EntryRecord } from './entry.ts'
 import { only, schemaOf } from '../platform/fields.ts'
 import { createKeyTreeReader, KEY_CHANGES } from './agent-keys.ts'
 import { createLogTileStore } from './log-tile-store.ts'
+import { createSealPathReader } from './seal-paths.ts'
 import { carriesPendingEntries, type EntryKind, type PendingEntry } from './pending.ts'
 import { rawOf } from '../platform/records.ts'
 
@@ -61,9 +62,12 @@ export function createEntryStore(connection: Connection) {
       .sort({ _id: 1 })
       .limit(limit)
       .toArray()
+  const tiles = createLogTileStore(connection)
   return {
     models: { entries },
-    tiles: createLogTileStore(connection),
+    tiles,
+    /** Reads paths from entries to the root of the seal that covers them, by the tiles of the log. */
+    readSealPaths: createSealPathReader(tiles.find),
     /** The highest number that a majority has; 0 for an empty ledger. */
     async highestId(session?: Session): Promise<number> {
       const [last] = await raw()

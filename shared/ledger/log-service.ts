@@ -179,25 +179,32 @@ export async function readConsistency(
 }
 
 /**
- * Reads the last checkpoint, and returns a function that gives the text of an entry's proof of inclusion in
- * that log (C2SP tlog-proof): undefined for an entry that the checkpoint doesn't cover, or without a
+ * Reads the last checkpoint, and returns a function that gives, for each of some entries, the text of its proof of
+ * inclusion in that log (C2SP tlog-proof): undefined for an entry that the checkpoint doesn't cover, or without a
  * checkpoint.
  */
 export async function createLogProofFormatter(
   ctx: LogContext,
-): Promise<(entry: EntryRecord) => Promise<string | undefined>> {
+): Promise<(entries: readonly EntryRecord[]) => Promise<(string | undefined)[]>> {
   const checkpoint = checkpointOf(await ctx.seals.lastSigned())
-  if (checkpoint === undefined) return async () => undefined
+  if (checkpoint === undefined) return async (entries) => entries.map(() => undefined)
   const note = await formatCosignedNote(ctx.seals, checkpoint)
   const { size, root } = checkpoint
-  return async (entry) => {
-    if (entry._id > size) return undefined
+  const formatProof = (entry: EntryRecord, path: readonly Buffer[]): string => {
     const index = entry._id - 1
-    const path = await proveInLog(ctx.entries.tiles, entry._id, size)
     const leaf = Buffer.from(leafHash(viewEntry(entry)), 'hex')
     if (!verifyLogInclusion({ leaf, index, size, path, root: Buffer.from(root, 'hex') }))
       throw new Error(`the proof of entry ${entry._id} in the log of ${size} entries does not hold`)
     return formatLogProof({ index, path, checkpoint: note })
+  }
+  return async (entries) => {
+    const covered = entries.map(({ _id }) => _id).filter((id) => id <= size)
+    const paths = await proveInLog(ctx.entries.tiles, covered, size)
+    const pathOf = new Map(covered.map((id, place) => [id, paths[place]]))
+    return entries.map((entry) => {
+      const path = pathOf.get(entry._id)
+      return path && formatProof(entry, path)
+    })
   }
 }
 
@@ -254,8 +261,8 @@ export async function readKeys(ctx: LogContext, agentId: string): Promise<z.inpu
   if (tree === undefined)
     throw new Error(`the keys up to entry ${upTo} have another root than entry ${seal.to_id} states`)
   const proof: KeyProof = tree.prove(agentId)
-  const formatLogProofOf = await createLogProofFormatter(ctx)
-  const tlogProof = await formatLogProofOf(closing)
+  const formatLogProofs = await createLogProofFormatter(ctx)
+  const [tlogProof] = await formatLogProofs([closing])
   if (tlogProof === undefined) throw new Error(`entry ${seal.to_id} is not in the log of its own checkpoint`)
   return {
     agent_id: agentId,

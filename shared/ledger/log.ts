@@ -169,9 +169,21 @@ function listTileAndThoseAbove(place: TilePlace, size: number): TileAddress[] {
   return width === 0 ? [] : [{ ...place, width }, ...listTileAndThoseAbove(placeAbove(place), size)]
 }
 
-/** The inclusion proof (RFC 6962 section 2.1.1) of entry `id` in the log of the first `size` entries. */
-export const proveInLog = async (tiles: StoredTiles, id: number, size: number): Promise<Buffer[]> =>
-  logInclusionPath(id - 1, size, await readTiles(tiles.find, tilesForInclusion(id - 1, size)))
+/**
+ * The inclusion proofs (RFC 6962 section 2.1.1) of these entries in the log of the first `size`, in the given order.
+ * Each tile is read once.
+ */
+export async function proveInLog(
+  tiles: StoredTiles,
+  ids: readonly number[],
+  size: number,
+): Promise<Buffer[][]> {
+  const tileOf = await readTiles(
+    tiles.find,
+    ids.flatMap((id) => tilesForInclusion(id - 1, size)),
+  )
+  return ids.map((id) => logInclusionPath(id - 1, size, tileOf))
+}
 
 /**
  * The consistency proof (RFC 6962 section 2.1.2) that the log of `size` entries begins with that of

@@ -1,17 +1,10 @@
 import { z } from 'zod'
 import type { Context } from '../context.ts'
-import {
-  inclusionPathFromTiles,
-  leafHash,
-  tilesForProof,
-  verifyInclusion,
-  type PathStep,
-} from '../crypto/merkle.ts'
+import { leafHash, verifyInclusion, type PathStep } from '../crypto/merkle.ts'
 import type { LedgerEntry } from '../crypto/receipt.ts'
 import { Refusal } from '../platform/errors.ts'
 import { hex } from '../platform/schema.ts'
 import { entryView, viewEntry, type EntryRecord } from './entry.ts'
-import { readTiles } from './log-tile-store.ts'
 import type { SealRecord } from './seal.ts'
 
 export interface SealProof {
@@ -39,8 +32,7 @@ export const proofView = z.object({
 })
 
 /**
- * Makes the proof that the entry at place `index` is under seal `seq`. It reads the seal, the entry and, for
- * up to 2^24 entries, at most 3 tiles of 8 KiB.
+ * Makes the proof that the entry at place `index` is under seal `seq`.
  *
  * @param index place under the seal, from 0
  * @throws Refusal `no_such_seal`, `no_such_index`
@@ -66,26 +58,26 @@ export async function readProof(
 }
 
 /**
- * Makes the proof for each of these entries that it is under a seal, from the stored tiles, and verifies it.
+ * Makes the proof for each of these entries that it is under a seal, from the tiles of the log, and verifies it.
  *
  * @param stored entries that the seal covers
  * @throws Error if a proof doesn't lead to the seal's root: then what is stored is wrong
  */
 export async function proveEntries(
-  ctx: Pick<Context, 'seals'>,
+  ctx: Pick<Context, 'entries'>,
   seal: SealRecord,
   stored: readonly EntryRecord[],
 ): Promise<SealProof[]> {
   const { _id: seq, count, root, from_id: fromId } = seal
-  const tileOf = await readTiles(
-    (places) => ctx.seals.findTiles(seq, places),
-    stored.flatMap(({ _id }) => tilesForProof(count, _id - fromId)),
+  const paths = await ctx.entries.readSealPaths(
+    seal,
+    stored.map(({ _id }) => _id),
   )
-  return stored.map((record) => {
+  return stored.map((record, place) => {
     const entry = viewEntry(record)
     const index = record._id - fromId
     const leaf = leafHash(entry)
-    const path = inclusionPathFromTiles(count, index, tileOf)
+    const path = paths[place] ?? []
     const verdict = verifyInclusion({ leaf, path, root, index, count })
     if (!verdict.ok)
       throw new Error(`the proof of entry ${entry.id} under seal ${seq} does not hold: ${verdict.message}`)

@@ -1,7 +1,7 @@
 import type { Context } from '../context.ts'
 import { canonicalJson } from '../crypto/canonical-json.ts'
 import type { KeyTree } from '../crypto/key-tree.ts'
-import type { LogTree } from '../crypto/log-tree.ts'
+import { verifyLogInclusion, type LogTree } from '../crypto/log-tree.ts'
 import { TILE_HEIGHT, type Tile } from '../crypto/merkle.ts'
 import { verifySealFollows } from '../crypto/seal-payload.ts'
 import { applyKeyChange, keyState, readTreeAsStated } from './agent-keys.ts'
@@ -9,8 +9,7 @@ import { verifyWholeChain } from './chain-check.ts'
 import { isAssets } from './assets.ts'
 import { computeLeaves, type EntryRecord } from './entry.ts'
 import { createEntryTree } from './entry-tree.ts'
-import { buildLogFromEntries, logState, readLogFromTiles, type LogState } from './log.ts'
-import { proveEntries } from './proofs.ts'
+import { buildLogFromEntries, logState, proveInLog, readLogFromTiles, type LogState } from './log.ts'
 import { headOf, sealFields, type SealRecord } from './seal.ts'
 import type { Remembered } from './seal-memory.ts'
 import { SigningStopped } from './signing-refusals.ts'
@@ -47,7 +46,7 @@ export async function recomputeSeal(
   if (!follows.ok) throw refuse(follows.message)
   const base = await readOrBuildStateBefore(ctx, seal, previous, remembered, refuse)
   const before = { log: logState(base.log), keys: keyState(base.keys) }
-  const previousClosing = await readClosingEntry(ctx, previous, refuse)
+  const previousClosing = await readClosingEntry(ctx, previous, base.log, refuse)
   const computed = await recompute(ctx, seal, base, previousClosing, refuse)
   const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
   // What the coins hold can't be computed: it is taken as stated, and with it go the sums of all liabilities.
@@ -55,9 +54,9 @@ export async function recomputeSeal(
   const money = { sums: computed.sums, assets: isAssets(assets) ? assets : undefined }
   const { data } = closingEntry(seal._id, seal.at, money, { prevSeal, ...before })
   const fault =
-    findTreeFault(seal, computed.root, computed.sealDifferences) ??
+    findTreeFault(seal, computed.root, computed.differences) ??
     findClosingFault(seal, computed.last) ??
-    findLogFault(computed.logDifferences) ??
+    findTileFault(computed.differences) ??
     findStatementFault(computed.last, data) ??
     findAssetsFault(computed.last, previousClosing)
   if (fault !== undefined) throw refuse(fault)
@@ -84,9 +83,8 @@ interface Recomputed {
   /** The sums that the last entry has to state: those below it. */
   sums: Liabilities
   after: StateAfter
-  /** Where the stored tiles of the seal and of the log differ from those of the entries. */
-  sealDifferences: readonly Difference[]
-  logDifferences: readonly Difference[]
+  /** Where the stored tiles of the log differ from those of the entries. */
+  differences: readonly Difference[]
 }
 
 /**
@@ -102,16 +100,12 @@ async function recompute(
   previousClosing: EntryRecord | undefined,
   refuse: Refuse,
 ): Promise<Recomputed> {
-  const sealDifferences: Difference[] = []
-  const compareSealTiles = async (tiles: readonly Tile[]): Promise<void> => {
-    sealDifferences.push(...findDifferences(tiles, await ctx.seals.findTiles(seal._id, tiles)))
-  }
-  const logDifferences: Difference[] = []
-  const compareLogTiles = async (tiles: readonly Tile[]): Promise<void> => {
+  const differences: Difference[] = []
+  const compareTiles = async (tiles: readonly Tile[]): Promise<void> => {
     const stored = await ctx.entries.tiles.find(tiles)
     // A tile of the log may have grown since.
     const asWide = stored.map((hashes, place) => hashes?.subarray(0, tiles[place]?.hashes.length))
-    logDifferences.push(...findDifferences(tiles, asWide))
+    differences.push(...findDifferences(tiles, asWide))
   }
   const tree = createEntryTree()
   const { log } = base
@@ -130,19 +124,17 @@ async function recompute(
       keys = applyKeyChange(keys, entry)
     }
     last = page.at(-1)
-    await Promise.all([compareSealTiles(tree.add(leaves)), compareLogTiles(log.append(leaves))])
+    tree.add(leaves)
+    await compareTiles(log.append(leaves))
   }
   if (last === undefined || tree.count !== seal.count) throw refuse(`entry ${due} is missing from the ledger`)
-  const { tiles, root } = tree.finish()
-  await compareSealTiles(tiles)
-  await compareLogTiles(log.edge())
+  await compareTiles(log.edge())
   return {
     last,
-    root,
+    root: tree.finish().root,
     sums: sumsBelow,
     after: { log: logState(log), keys: keyState(keys) },
-    sealDifferences,
-    logDifferences,
+    differences,
   }
 }
 
@@ -170,25 +162,21 @@ async function countAgain(
 }
 
 /**
- * Says what is wrong with a seal's stored root and tiles; undefined if nothing is.
+ * Says what is wrong with a seal's root; undefined if nothing is.
  *
  * @param root the one that its entries give
- * @param differing where its stored tiles differ from those that its entries give
+ * @param differences where the stored tiles of the log differ from those that the entries give
  */
-function findTreeFault(seal: SealRecord, root: string, differing: readonly Difference[]): string | undefined {
-  const leaf = differing.find(({ level }) => level === 0)
-  if (leaf !== undefined) {
-    const entry = `entry ${seal.from_id + leaf.position}`
-    return root === seal.root
-      ? `the stored leaf of ${entry} is not that of the entry`
-      : `${entry} is not what it was when the seal was made: the stored entry gives another leaf`
-  }
-  if (root !== seal.root)
-    return `its root ${seal.root} is not that of its entries, ${root}, and the stored leaves agree with the entries`
-  const [node] = differing
-  return node === undefined
-    ? undefined
-    : `hash ${node.position} of level ${node.level * TILE_HEIGHT} of its stored tree is not that of the entries below it`
+function findTreeFault(
+  seal: SealRecord,
+  root: string,
+  differences: readonly Difference[],
+): string | undefined {
+  if (root === seal.root) return undefined
+  const leaf = differences.find(({ level, position }) => level === 0 && position + 1 >= seal.from_id)
+  return leaf === undefined
+    ? `its root ${seal.root} is not that of its entries, ${root}, and the stored leaves agree with the entries`
+    : `entry ${leaf.position + 1} is not what it was when the seal was made: the stored entry gives another leaf`
 }
 
 /** Says so if a seal's last entry doesn't close it, at its time. */
@@ -198,9 +186,14 @@ function findClosingFault(seal: SealRecord, last: EntryRecord): string | undefin
 }
 
 /** Names the first stored hash of the log's tiles that differs from what the entries give. */
-function findLogFault([wrong]: readonly Difference[]): string | undefined {
+function findTileFault([wrong]: readonly Difference[]): string | undefined {
   if (wrong === undefined) return undefined
-  return `hash ${wrong.position} of level ${wrong.level} of the log's stored tiles is not that of the entries; if the entries are right, drop the collection log_tiles, and the next seal builds it again`
+  const { level, position } = wrong
+  const hash =
+    level === 0
+      ? `the stored leaf of entry ${position + 1} is not that of the entry`
+      : `hash ${position} of level ${level * TILE_HEIGHT} of the log's stored tiles is not that of the entries`
+  return `${hash}; if the entries are right, drop the collection log_tiles, and the next seal builds it again`
 }
 
 /** Says so if a closing entry states something else than the entries give, which is `data`. */
@@ -259,25 +252,32 @@ async function readOrBuildStateBefore(
 }
 
 /**
- * Reads the closing entry of a seal and proves that it is under that seal; undefined without a seal.
+ * Reads the closing entry of a seal and proves that it is the last one of the log up to that seal; undefined without a
+ * seal.
  *
  * @throws SigningStopped (by `refuse`) if it is missing, doesn't close the seal, or isn't under it
  */
 async function readClosingEntry(
   ctx: LedgerContext,
   previous: SealRecord | undefined,
+  log: LogTree,
   refuse: Refuse,
 ): Promise<EntryRecord | undefined> {
   if (previous === undefined) return undefined
   const entry = await ctx.entries.find(previous.to_id)
   if (entry === undefined || !closesSeal(entry, previous._id))
     throw refuse(`entry ${previous.to_id} does not close seal ${previous._id}`)
+  const { leaves: leaf } = computeLeaves([entry])
+  const { size } = log
+  let path: Buffer[] | undefined
   try {
-    await proveEntries(ctx, previous, [entry])
+    ;[path] = await proveInLog(ctx.entries.tiles, [size], size)
   } catch (error) {
     throw refuse(
-      `entry ${previous.to_id} does not stand under seal ${previous._id}: ${(error as Error).message}`,
+      `whether entry ${size} closes seal ${previous._id} can't be seen: ${(error as Error).message}`,
     )
   }
+  if (path === undefined || !verifyLogInclusion({ leaf, index: size - 1, size, path, root: log.root() }))
+    throw refuse(`entry ${size} does not stand under seal ${previous._id}`)
   return entry
 }

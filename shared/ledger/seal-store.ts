@@ -1,12 +1,10 @@
 import mongoose, { type Connection } from 'mongoose'
 import { MAJORITY, orOvertaken, Overtaken, unlessDuplicate, within } from '../platform/database.ts'
 import type { Session } from '../platform/database.ts'
-import type { Tile } from '../crypto/merkle.ts'
 import { createCosignatureStore } from './cosignature-store.ts'
-import { findHashes, type TilePlace } from './log-tile-store.ts'
 import type { SealSignature } from '../crypto/seal-payload.ts'
 import { PENDING_INDEX, pendingField, type Ledgered, type PendingEntry } from './pending.ts'
-import { bytes, flag, list, maybe, number, schemaOf, text, type RecordOf } from '../platform/fields.ts'
+import { flag, list, maybe, number, schemaOf, text, type RecordOf } from '../platform/fields.ts'
 import type { SealNote } from './checkpoint.ts'
 import { sealRecordFields, type SealRecord } from './seal.ts'
 import { rawOf, recordsOf } from '../platform/records.ts'
@@ -14,16 +12,6 @@ import { rawOf, recordsOf } from '../platform/records.ts'
 const sealSchema = schemaOf<SealRecord>('seals', sealRecordFields)
 sealSchema.index({ to_id: 1 }, { unique: true })
 sealSchema.index({ signed: 1, _id: 1 })
-
-const tileFields = {
-  /** `<seq>/<level>/<index>`. */
-  _id: text,
-  /** Up to 256 hashes of 32 bytes, side by side. */
-  hashes: bytes,
-}
-type TileRecord = RecordOf<typeof tileFields>
-
-const tileSchema = schemaOf<TileRecord>('seal_tiles', tileFields)
 
 /** How far the chain has been verified, and what was found. */
 const statusFields = {
@@ -74,22 +62,20 @@ function majorityWithin(session: Session | undefined) {
 }
 
 /**
- * Creates the store of seals, their tiles, the cosignatures of their checkpoints, the chain's status and
+ * Creates the store of seals, the cosignatures of their checkpoints, the chain's status and
  * adoptions. All reads but those of cosignatures see what a majority has.
  */
 export function createSealStore(connection: Connection) {
   const seals = connection.model<SealRecord>('Seal', sealSchema)
-  const tiles = connection.model<TileRecord>('SealTile', tileSchema)
   const status = connection.model<ChainStatus & { _id: string }>('LedgerStatus', statusSchema)
   const adoptions = recordsOf(connection.model<AdoptionRecord>('SealAdoption', adoptionSchema))
   const raw = () => rawOf<SealRecord>(seals)
-  const rawTiles = () => rawOf<TileRecord>(tiles)
   /** The seal with the highest seq that matches the filter; null if there is none. */
   const newest = (filter: mongoose.mongo.Filter<SealRecord>, session?: Session) =>
     raw().find(filter, majorityWithin(session)).sort({ _id: -1 }).limit(1).next()
 
   return {
-    models: { seals, tiles, status, adoptions: adoptions.model },
+    models: { seals, status, adoptions: adoptions.model },
     cosignatures: createCosignatureStore(connection),
     /** The seal with the highest seq, signed or not. */
     async last(session?: Session): Promise<SealRecord | undefined> {
@@ -175,24 +161,6 @@ export function createSealStore(connection: Connection) {
       )
       return matchedCount === 1
     },
-    /** Stores tiles of a seal's tree, in place of those that are stored. */
-    async putTiles(seq: number, given: readonly Tile[]): Promise<void> {
-      if (given.length === 0) return
-      const writes = given.map(({ level, index, hashes }) => {
-        const _id = tileId(seq, level, index)
-        return { replaceOne: { filter: { _id }, replacement: { _id, hashes }, upsert: true } }
-      })
-      await rawTiles().bulkWrite(writes, { ordered: false })
-    },
-    /**
-     * For each address, in the given order, the tile's hashes side by side; undefined if there is no such
-     * tile.
-     */
-    findTiles: (seq: number, addresses: readonly TilePlace[]): Promise<(Buffer | undefined)[]> =>
-      findHashes(
-        tiles,
-        addresses.map(({ level, index }) => tileId(seq, level, index)),
-      ),
     /** How far the workers have verified the chain, and what they found. */
     async readStatus(session?: Session): Promise<ChainStatus> {
       const reading = { fields: { _id: 0 }, isLasting: true, session } as const
@@ -225,5 +193,3 @@ export function createSealStore(connection: Connection) {
 }
 
 export type SealStore = ReturnType<typeof createSealStore>
-
-const tileId = (seq: number, level: number, index: number): string => `${seq}/${level}/${index}`

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { LRUCache } from 'lru-cache'
 import type { Context } from '../context.ts'
 import { MAX_SHARED_BYTES } from '../platform/limits.ts'
 import { runInScope } from '../platform/scope.ts'
@@ -43,49 +44,17 @@ export interface LedgerPage {
 export function createLedgerPageReader(
   ctx: SealedPagesContext,
 ): (fromId: number, limit: number) => Promise<LedgerPage> {
-  // Blocks by their first number, in the order of last use; `size` in bytes, 0 until the block is read.
-  const cache = new Map<number, { block: Promise<Block>; untilMs: number; size: number }>()
-  let cachedBytes = 0
+  /** Whole blocks under signed seals, by their first number. */
+  const sealedBlocks = new LRUCache<number, Block>({
+    maxSize: MAX_SHARED_BYTES,
+    sizeCalculation: ({ bytes, starts }) => bytes.length + 8 * starts.length,
+    ttl: KEPT_MS,
+    // Not in the request's scope: if this request ends, others still wait for the block.
+    fetchMethod: (firstId) => runInScope({}, () => readBlock(firstId, BLOCK_ENTRIES)),
+    ignoreFetchAbort: true,
+  })
   /** The last entry under a signed seal, as read from the database; read again after `untilMs`. */
   let sealedUpTo = { id: 0, untilMs: 0 }
-
-  function forget(firstId: number): void {
-    cachedBytes -= cache.get(firstId)?.size ?? 0
-    cache.delete(firstId)
-  }
-
-  /**
-   * Reads a whole block under signed seals, from the cache if it is there. A block that was read is cached;
-   * then the least recently used ones are dropped until the rest fits into MAX_SHARED_BYTES.
-   */
-  function readSealedBlock(firstId: number): Promise<Block> {
-    const hit = cache.get(firstId)
-    if (hit !== undefined && hit.untilMs > performance.now()) {
-      cache.delete(firstId)
-      cache.set(firstId, hit)
-      return hit.block
-    }
-    forget(firstId)
-    // Not in the request's scope: if this request ends, others still wait for the block.
-    const block = runInScope({}, () => readBlock(firstId, BLOCK_ENTRIES))
-    const cached = { block, untilMs: performance.now() + KEPT_MS, size: 0 }
-    cache.set(firstId, cached)
-    block.then(
-      ({ bytes, starts }) => {
-        if (cache.get(firstId) !== cached) return
-        cached.size = bytes.length + 8 * starts.length
-        cachedBytes += cached.size
-        for (const leastRecent of cache.keys()) {
-          if (cachedBytes <= MAX_SHARED_BYTES) break
-          forget(leastRecent)
-        }
-      },
-      () => {
-        if (cache.get(firstId) === cached) forget(firstId)
-      },
-    )
-    return block
-  }
 
   /** Reads up to `limit` entries from the database and writes them as JSON. */
   async function readBlock(fromId: number, limit: number): Promise<Block> {
@@ -110,7 +79,7 @@ export function createLedgerPageReader(
       const firstId = nextId - ((nextId - 1) % BLOCK_ENTRIES) // of the block that has this entry
       const isSealed = firstId + BLOCK_ENTRIES - 1 <= sealedUpTo.id
       const wanted = Math.min(limit - count, firstId + BLOCK_ENTRIES - nextId)
-      const block = await (isSealed ? readSealedBlock(firstId) : readBlock(nextId, wanted))
+      const block = await (isSealed ? sealedBlocks.forceFetch(firstId) : readBlock(nextId, wanted))
       // The entries to take are those from `from` to before `to` in the block.
       const from = isSealed ? nextId - firstId : 0
       const to = Math.min(from + wanted, block.starts.length - 1)

@@ -36,10 +36,10 @@ import { traceSeal } from './traced.ts'
  *      the same seal, byte for byte, and so does the one that comes after a crash; there is nothing to agree
  *      on any more.
  *
- *   2. The tiles of the tree, those of the log, then the unsigned seal, immutable, with its unique seq. A
- *      seal that can be seen has its tiles. Tiles of a seal that doesn't exist yet may be written again: with
- *      the same bytes, as above. A tile of the log only grows, and what it holds of earlier seals stays; a
- *      log without tiles is built from the first entry on.
+ *   2. The tiles of the log, then the unsigned seal, immutable, with its unique seq. Entries of a seal that can be seen
+ *      have their leaves in tiles. A tile only grows, and what it holds of earlier seals stays; it may be written
+ *      again before the seal exists: with the same bytes, as above. A log without tiles is built from the first entry
+ *      on.
  *
  * Step 1 is done in seal-closing.ts. Steps 3 to 7, from reading the entries again to storing the signature,
  * are in signing.ts.
@@ -63,7 +63,7 @@ type SealerContext = Pick<
 >
 
 /**
- * Makes the next seal over all new entries and stores it, unsigned, with its closing entry and its tiles. The
+ * Makes the next seal over all new entries and stores it, unsigned, with its closing entry and the tiles of the log. The
  * chain's status is brought up to date.
  *
  * @returns the unsigned seal; undefined if there is nothing to seal, or another process is sealing
@@ -103,9 +103,6 @@ async function sealEntries(
     keys: keyState(await ctx.entries.readKeyTree(fromId - 1)),
   }
   const tree = createEntryTree()
-  const sealTiles = createTileWriter((tiles) =>
-    performStep(watch, 'tiles', () => ctx.seals.putTiles(seq, tiles)),
-  )
   const logTiles = createTileWriter((tiles) =>
     performStep(watch, 'log-tiles', () => ctx.entries.tiles.put(tiles)),
   )
@@ -115,19 +112,19 @@ async function sealEntries(
   try {
     for await (const { page, leaves } of readUntilClosed(ctx, { seq, fromId, previous, before }, watch)) {
       if (lease !== undefined && !(await lease.renew())) return undefined
-      await sealTiles.add(tree.add(leaves))
+      tree.add(leaves)
       await logTiles.add(log.append(leaves))
       closing = page.at(-1)
     }
   } finally {
-    await Promise.all([sealTiles.settle(), logTiles.settle()])
+    await logTiles.settle()
   }
   if (closing === undefined) return undefined
 
   // 2
-  const { tiles, root } = tree.finish()
+  const { root } = tree.finish()
   const seal = sealOf({ seq, fromId, previous, closing, count: tree.count, root })
-  await Promise.all([sealTiles.finish(tiles), logTiles.finish(log.edge())])
+  await logTiles.finish(log.edge())
   await performStep(watch, 'seal', () => storeOnce(ctx.seals, seal))
   await performStep(watch, 'status', () => verifyNewSeals(ctx, { seq, root }))
   await traceSeal(ctx, seal, startedAtMs)

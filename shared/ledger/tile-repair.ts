@@ -1,6 +1,6 @@
-import type { Context } from '../context.ts'
 import { createLogTree, type LogTree } from '../crypto/log-tree.ts'
 import type { Tile } from '../crypto/merkle.ts'
+import type { EntryStore } from './entry-store.ts'
 
 /*
  * Tiles follow from the entries, so a stored one that is wrong or gone (a damaged disk, a hand in the
@@ -12,13 +12,13 @@ import type { Tile } from '../crypto/merkle.ts'
 /** Compares the tiles of a walk over entries with the stored ones, and replaces those that differ. */
 export interface TileRepair {
   /**
-   * Compares tiles of a seal's tree, and those that its next leaves complete in the log.
+   * Compares the tiles that the next leaves complete.
    *
    * @param leaves hashes of 32 bytes, side by side
    */
-  compare(seq: number, sealTiles: readonly Tile[], leaves: Buffer): Promise<void>
+  compare(leaves: Buffer): Promise<void>
   /** Replaces what differed, after the entries of the seal have given its root. */
-  replace(seq: number): Promise<void>
+  replace(): Promise<void>
   /**
    * Ends a walk.
    *
@@ -30,37 +30,33 @@ export interface TileRepair {
 
 /** Creates the repair for one walk over the chain. @param log up to where the walk begins */
 export function createTileRepair(
-  { seals, entries }: Pick<Context, 'seals' | 'entries'>,
+  { entries: { tiles } }: { entries: Pick<EntryStore, 'tiles'> },
   log: LogTree = createLogTree(),
 ): TileRepair {
-  let wrongOfSeal: Tile[] = []
-  let wrongOfLog: Tile[] = []
+  let wrong: Tile[] = []
   let count = 0
+  const compareTiles = async (given: readonly Tile[]): Promise<void> => {
+    const stored = await tiles.find(given)
+    wrong.push(...given.filter((tile, place) => !holds(stored[place], tile)))
+  }
+  const replace = async (): Promise<void> => {
+    await tiles.repair(wrong)
+    count += wrong.length
+    wrong = []
+  }
   return {
-    async compare(seq, sealTiles, leaves) {
-      const logged = log.append(leaves)
-      const [ofSeal, ofLog] = await Promise.all([seals.findTiles(seq, sealTiles), entries.tiles.find(logged)])
-      wrongOfSeal.push(...sealTiles.filter((tile, place) => !holds(ofSeal[place], tile)))
-      wrongOfLog.push(...logged.filter((tile, place) => !holds(ofLog[place], tile)))
-    },
-    async replace(seq) {
-      await seals.putTiles(seq, wrongOfSeal)
-      await entries.tiles.repair(wrongOfLog)
-      count += wrongOfSeal.length + wrongOfLog.length
-      wrongOfSeal = []
-      wrongOfLog = []
-    },
+    compare: (leaves) => compareTiles(log.append(leaves)),
+    replace,
     async finish(isWhole) {
-      if (!isWhole) return count
-      const edge = log.edge()
-      const stored = await entries.tiles.find(edge)
-      const wrong = edge.filter((tile, place) => !holds(stored[place], tile))
-      await entries.tiles.repair(wrong)
-      return count + wrong.length
+      if (isWhole) {
+        await compareTiles(log.edge())
+        await replace()
+      }
+      return count
     },
   }
 }
 
-/** Whether a stored tile has these hashes; a tile of the log may have grown since. */
+/** Whether a stored tile has these hashes; it may have grown since. */
 const holds = (stored: Buffer | undefined, { hashes }: Tile): boolean =>
   stored?.subarray(0, hashes.length).equals(hashes) === true

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { SharePage, WorkOrderRecord } from './work.ts'
 import type { WorkStore } from './work-store.ts'
 
@@ -37,17 +38,10 @@ const MAX_CACHED_NONCES = 500_000
 
 /** Creates an empty cache of counted nonces, which reads pages from `store`. */
 export function createCountedNonceCache(store: Pick<WorkStore, 'listPages'>): CountedNonceCache {
-  // Least recently used first.
-  const cached = new Map<string, Counted>()
-  let cachedNonces = 0
-
-  /** Removes an order from the cache and returns what it had; undefined if it isn't in it. */
-  function remove(orderId: string): Counted | undefined {
-    const counted = cached.get(orderId)
-    cached.delete(orderId)
-    cachedNonces -= counted?.nonces.size ?? 0
-    return counted
-  }
+  const cached = new LRUCache<string, Counted>({
+    maxSize: MAX_CACHED_NONCES,
+    sizeCalculation: ({ nonces }) => Math.max(nonces.size, 1),
+  })
 
   /**
    * Reads the pages that `counted` lacks and adds them to it.
@@ -69,20 +63,14 @@ export function createCountedNonceCache(store: Pick<WorkStore, 'listPages'>): Co
 
   return {
     async takeOut(order) {
-      const inCache = remove(order._id)
+      const inCache = cached.get(order._id)
+      cached.delete(order._id)
       const fromCache = inCache && (await addMissingPages(inCache, order))
       return fromCache ?? addMissingPages({ pages: 0, lastBatch: undefined, nonces: new Set() }, order)
     },
     putBack(orderId, counted) {
       const existing = cached.get(orderId)
-      if (existing !== undefined && existing.pages >= counted.pages) return
-      remove(orderId)
-      cached.set(orderId, counted)
-      cachedNonces += counted.nonces.size
-      for (const oldest of cached.keys()) {
-        if (cachedNonces <= MAX_CACHED_NONCES) break
-        remove(oldest)
-      }
+      if (existing === undefined || existing.pages < counted.pages) cached.set(orderId, counted)
     },
   }
 }

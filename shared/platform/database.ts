@@ -204,8 +204,7 @@ function connectInBackground(
           SAY_AFTER_MS,
         ).unref()
       : undefined
-  const sampleClock = () =>
-    clock.sample(async () => ((await readHello(connection))['localTime'] as Date).getTime())
+  const sampleClock = () => clock.sample(() => readPrimaryTime(connection))
   const becomeReady = (async () => {
     while (!isClosed) {
       try {
@@ -412,7 +411,21 @@ async function readMembers(connection: Connection): Promise<SetMember[]> {
   })
 }
 
-/** Asks the primary for its `hello`: its set, its clock and so on. */
+/**
+ * Reads the clock of the primary that has the money, in milliseconds since the epoch. A router answers `hello` with a
+ * clock of its own; statistics of a collection come from the primary of the shard that has it, and `schema` is where
+ * money is (docs/run.md, "More machines").
+ */
+async function readPrimaryTime(connection: Connection): Promise<number> {
+  const [stats] = await connection
+    .collection('schema')
+    .aggregate<{ localTime: Date }>([{ $collStats: {} }])
+    .toArray()
+  // A router has none before the database is there; then there is no money yet either.
+  return (stats?.localTime ?? ((await readHello(connection))['localTime'] as Date)).getTime()
+}
+
+/** Asks the primary, or a router, for its `hello`: its set, its clock and so on. */
 const readHello = (connection: Connection) => connection.getClient().db().admin().command({ hello: 1 })
 
 /**

@@ -20,7 +20,7 @@ import {
   verifyLogInclusion,
 } from '../../shared/crypto/log-tree.ts'
 import { leafHash } from '../../shared/crypto/merkle.ts'
-import { hashLeaves } from '../support/merkle-tiles.ts'
+import { hashLeaves } from '../support/merkle-leaves.ts'
 import {
   cosignNote,
   formatVkey,

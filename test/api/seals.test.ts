@@ -171,7 +171,7 @@ describe('the ledger over the API', () => {
     for (const [part, file] of files.entries())
       for (const verify of verifiers().filter((_, place, all) => FULL || place === part % all.length))
         expect(await askVerifier(verify, file)).toMatchObject({ ok: true, code: 0 })
-    const findTiles = vi.spyOn(service.ctx.seals, 'findTiles')
+    const findTiles = vi.spyOn(service.ctx.entries.tiles, 'find')
     const answers = await Promise.all(
       Array.from({ length: 8 }, () => service.call('GET', `/receipt/${agent.id}`)),
     )

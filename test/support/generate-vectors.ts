@@ -22,7 +22,7 @@ import {
   pathShape,
   type PathStep,
 } from '../../shared/crypto/merkle.ts'
-import { hashLeaves } from './merkle-tiles.ts'
+import { hashLeaves } from './merkle-leaves.ts'
 import type { LedgerEntry, Receipt } from '../../shared/crypto/receipt.ts'
 import { sealPayloadHash, type Seal, type SealFields } from '../../shared/crypto/seal-payload.ts'
 import {

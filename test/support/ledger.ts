@@ -1,14 +1,15 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { readConfig } from '../../shared/platform/config.ts'
 import { closeContext, openContext, type Context } from '../../shared/context.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { createKeyTree } from '../../shared/crypto/key-tree.ts'
 import { logRoot, listLogTiles } from '../../shared/crypto/log-tree.ts'
 import { parseNote, formatNote, verifyNote } from '../../shared/crypto/note.ts'
-import { merkleRoot, buildTree } from '../../shared/crypto/merkle.ts'
-import { hashLeaves, treeTiles } from './merkle-tiles.ts'
+import { merkleRoot, buildTree, inclusionPath } from '../../shared/crypto/merkle.ts'
+import { hashLeaves } from './merkle-leaves.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import {
   verifySealFollows,
@@ -230,11 +231,13 @@ export async function verifyLedger(
       const verdict = verifySealSignature(seal)
       if (!verdict.ok) throw new Error(`seal ${seal.seq}: ${verdict.message}`)
     } else if ('signature' in seal) throw new Error(`seal ${seal.seq} is unsigned and has a signature`)
-    const tiles = [...treeTiles(buildTree(leaves))]
-    const stored = await ctx.seals.findTiles(seal.seq, tiles)
-    for (const [place, { level, index, hashes }] of tiles.entries())
-      if (!stored[place]?.equals(hashes))
-        throw new Error(`tile ${level}/${index} of seal ${seal.seq} is not that of its entries`)
+    const { from_id: fromId, to_id: toId, root, count } = seal
+    const ids = [...new Set([fromId, fromId + Math.floor(count / 2), toId])]
+    const paths = await ctx.entries.readSealPaths({ _id: seal.seq, from_id: fromId, to_id: toId, root }, ids)
+    const tree = buildTree(leaves)
+    for (const [place, id] of ids.entries())
+      if (!isDeepStrictEqual(paths[place], inclusionPath(tree, id - fromId)))
+        throw new Error(`the path of entry ${id} under seal ${seal.seq} is another than that of its entries`)
     previous = seal
   }
   await verifyLog(ctx, state)

@@ -16,7 +16,6 @@ export const STEPS = [
   'entries',
   'marks',
   'closing',
-  'tiles',
   'log-tiles',
   'seal',
   'status',

@@ -6,18 +6,14 @@ import {
   buildTree,
   foldPath,
   inclusionPath,
-  inclusionPathFromTiles,
   leafHash,
   merkleRoot,
   pathShape,
-  TILE_WIDTH,
-  tilesForProof,
   verifyInclusion,
   type PathStep,
 } from '../../shared/crypto/merkle.ts'
-import { hashLeaves, treeTiles } from '../support/merkle-tiles.ts'
+import { hashLeaves } from '../support/merkle-leaves.ts'
 import { VECTORS_DIR } from '../support/generate-vectors.ts'
-import { FULL } from '../support/full.ts'
 
 const sha256 = (...parts: Uint8Array[]) => createHash('sha256').update(Buffer.concat(parts)).digest()
 const leavesOf = (count: number) =>
@@ -112,78 +108,6 @@ describe('the tree', () => {
     for (const index of [-1, 3, 0.5, Number.NaN])
       expect(() => inclusionPath(levels, index)).toThrow(RangeError)
     expect(() => pathShape(0, 0)).toThrow('"count" expected a whole number from 1, got 0')
-  })
-})
-
-describe('tiles', () => {
-  /**
-   * Counts around the powers of the tile's width, where a tile begins or a tile level is added, and some
-   * between.
-   */
-  const counts = fc.oneof(
-    fc.integer({ min: 1, max: 3 * TILE_WIDTH }),
-    fc.integer({ min: 60_000, max: 70_000 }),
-    fc.constantFrom(1, 255, 256, 257, 512, 65_535, 65_536, 65_537, 65_793, 131_073),
-  )
-
-  it('give the same path as the whole tree, from the tiles that are asked for alone', () => {
-    fc.assert(
-      fc.property(counts, fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), (count, place) => {
-        const levels = buildTree(numberedLeaves(count))
-        const tiles = new Map(
-          [...treeTiles(levels)].map((tile) => [`${tile.level}/${tile.index}`, tile.hashes]),
-        )
-        for (const index of new Set([
-          Math.floor(place * count),
-          0,
-          count - 1,
-          Math.floor((count - 1) / TILE_WIDTH) * TILE_WIDTH,
-        ])) {
-          const needed = new Set(
-            tilesForProof(count, index).map(({ level, index: tile }) => `${level}/${tile}`),
-          )
-          const path = inclusionPathFromTiles(count, index, ({ level, index: tile }) =>
-            needed.has(`${level}/${tile}`) ? tiles.get(`${level}/${tile}`) : undefined,
-          )
-          expect(path).toEqual(inclusionPath(levels, index))
-        }
-      }),
-      { numRuns: FULL ? 25 : 4 },
-    )
-  })
-
-  it('are built upon one another: a hash of a level is the root of a tile below', () => {
-    const tiles = [...treeTiles(buildTree(numberedLeaves(66_000)))]
-    for (const upper of tiles.filter(({ level }) => level > 0)) {
-      for (let slot = 0; slot < upper.hashes.length / 32; slot++) {
-        const below = tiles.find(
-          ({ level, index }) => level === upper.level - 1 && index === upper.index * TILE_WIDTH + slot,
-        )
-        expect(upper.hashes.subarray(slot * 32, slot * 32 + 32)).toEqual(
-          merkleRoot(below?.hashes ?? Buffer.alloc(0)),
-        )
-      }
-    }
-    expect(tiles.filter(({ level }) => level === 2)).toHaveLength(1)
-  })
-
-  it('are three for a proof over a million entries, the smallest ones at the right edge', () => {
-    expect(tilesForProof(1_000_000, 0).map(({ width }) => width)).toEqual([256, 256, 16])
-    expect(tilesForProof(1_000_000, 999_999)).toEqual([
-      { level: 0, index: 3906, width: 64 },
-      { level: 1, index: 15, width: 67 },
-      { level: 2, index: 0, width: 16 },
-    ])
-    expect(tilesForProof(256, 255)).toEqual([{ level: 0, index: 0, width: 256 }])
-  })
-
-  it('are refused when one is missing or has grown since', () => {
-    const leaves = numberedLeaves(300)
-    expect(() => inclusionPathFromTiles(300, 0, () => undefined)).toThrow('tile 0/0 is missing')
-    expect(() => inclusionPathFromTiles(257, 256, () => leaves.subarray(256 * 32))).toThrow(
-      'tile 0/1 expected 32 bytes, got 1408',
-    )
-    expect(() => tilesForProof(300, 300)).toThrow(RangeError)
   })
 })
 

@@ -14,7 +14,6 @@ import { createLog } from '../../shared/platform/log.ts'
 const SHARD_KEYS: Readonly<Record<string, { key: string; isHashed?: true }>> = {
   posts: { key: '_id', isHashed: true },
   used_challenges: { key: '_id', isHashed: true },
-  seal_tiles: { key: '_id', isHashed: true },
   share_pages: { key: 'order_id', isHashed: true },
   messages: { key: 'to', isHashed: true },
   verdicts: { key: 'claim_id' },

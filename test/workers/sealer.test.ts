@@ -120,7 +120,6 @@ describe('the sealer', () => {
     for (const [first, then] of [
       ['entries', 'marks'],
       ['closing', 'seal'],
-      ['tiles', 'seal'],
       ['log-tiles', 'seal'],
       ['read-again', 'memory-file'],
       ['memory', 'sign'],
@@ -345,17 +344,17 @@ describe('the sealer', () => {
 })
 
 describe('before it signs, the sealer', () => {
-  /** A seal of 601 entries, not signed: 3 tiles of leaves and one above them. */
+  /** A seal of 601 entries, not signed: 3 tiles of leaves in the log, and one above them. */
   const makeUnsigned = async () => {
     ledger = await openLedger()
     await ledger.write(600)
     await numberAndSeal()
   }
   const flip = async (level: number, index: number, byte: number) => {
-    const [hashes] = await ledger.ctx.seals.findTiles(1, [{ level, index }])
+    const [hashes] = await ledger.ctx.entries.tiles.find([{ level, index }])
     if (hashes === undefined) throw new Error('there is no such tile')
     hashes[byte] = (hashes[byte] ?? 0) ^ 1
-    await tamper('seal_tiles', { _id: `1/${level}/${index}` as never }, { $set: { hashes } })
+    await tamper('log_tiles', { _id: `${level}/${index}` as never }, { $set: { hashes } })
   }
 
   it.each(
@@ -369,8 +368,8 @@ describe('before it signs, the sealer', () => {
         ['a leaf', () => flip(0, 1, 32 * 10 + 3), 'the stored leaf of entry 267 is not that of the entry'],
         [
           'a level',
-          () => flip(1, 0, 32 * 2),
-          'hash 2 of level 8 of its stored tree is not that of the entries below it',
+          () => flip(1, 0, 32),
+          "hash 1 of level 8 of the log's stored tiles is not that of the entries",
         ],
         [
           'the root',

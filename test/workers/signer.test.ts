@@ -97,7 +97,7 @@ describe('an adoption', () => {
     await makeChain()
     const { entries } = await readLedger(ctx)
     // What the holder of both URLs did: an older history, altered, and the decision to go on from it.
-    for (const name of ['seals', 'seal_tiles', 'ledger_status']) await collection(name).deleteMany({})
+    for (const name of ['seals', 'ledger_status']) await collection(name).deleteMany({})
     await collection('entries').deleteMany({ _id: { $gt: entries.length - 1 } })
     await collection('entries').updateOne({ _id: 1 }, { $set: { 'data.agent_id': 'agt_invented' } })
     await collection('seal_adoptions').insertOne({

@@ -19,11 +19,17 @@ import { dropDatabase, storePosts } from './seal.ts'
  * A prototype, which nothing else uses: the ledger in bundles of 256 entries in place of one document an entry, as
  * docs/architecture.md argues it. Measured beside today's path over the same pending entries: what has to be done to
  * number them, take them off their records, read them again and grow the log.
+ *
+ * And what clearing costs: entries that wait on their records beside entries that wait in a collection of their own.
  */
 
 const ENTRIES = 60_000
 const ROUNDS = 3
 const BUNDLE = 256
+/** Records that are written at once. */
+const GROUP = 250
+const TEXT = 'x'.repeat(310)
+const HASH = 'ab'.repeat(32)
 /** Records read at once, as the sequencer does. */
 const BATCH = 8 * BUNDLE
 const DURABLE = { writeConcern: { w: 'majority' as const, j: true } }
@@ -56,6 +62,25 @@ export async function benchBundles(): Promise<Figure[]> {
     await dropDatabase(url)
     return (ENTRIES / (after - before)) * SECOND_MS
   }
+  /** Records stored and cleared a second of processor time. */
+  const sampleOfWrites =
+    (store: (client: mongoose.mongo.MongoClient, ids: readonly string[]) => Promise<void>) =>
+    async (): Promise<number> => {
+      const url = databaseUrl(servers.mongod.url, `bundles${round++}`)
+      const client = await new mongoose.mongo.MongoClient(url).connect()
+      await client.db().collection('posts').createIndex({ 'pending.source': 1 })
+      await client.db().createCollection('outbox')
+      const before = usedMs()
+      for (let start = 0; start < ENTRIES; start += GROUP)
+        await store(
+          client,
+          Array.from({ length: GROUP }, (_, place) => `pst_${String(start + place).padStart(26, '0')}`),
+        )
+      const after = usedMs()
+      await client.close()
+      await dropDatabase(url)
+      return (ENTRIES / (after - before)) * SECOND_MS
+    }
   try {
     return [
       await compareInTurns(
@@ -71,10 +96,55 @@ export async function benchBundles(): Promise<Figure[]> {
           better: 'higher',
         },
       ),
+      await compareInTurns(
+        ROUNDS,
+        { name: 'pending entries on their records, cleared', sample: sampleOfWrites(storeOnRecords) },
+        {
+          name: 'outbox: records and entries in a transaction, deleted, prototype',
+          sample: sampleOfWrites(storeInOutbox),
+          unit: 'records/s of processor time',
+          better: 'higher',
+        },
+      ),
     ]
   } finally {
     await servers.stop()
   }
+}
+
+const recordOf = (_id: string) => ({ _id, agent_id: 'agt_00000000000000000000000000', body: TEXT, at: 1 })
+const entryOf = (id: string) => ({ source: `${id}/post`, kind: 'post', at: 1, data: { content_hash: HASH } })
+
+/** As today: a record carries its entry, which is taken off it once it has a number. */
+async function storeOnRecords(client: mongoose.mongo.MongoClient, ids: readonly string[]): Promise<void> {
+  const posts = client.db().collection<{ _id: string; pending: object[] }>('posts')
+  const records = ids.map((id) => ({ ...recordOf(id), pending: [entryOf(id)] }))
+  await posts.insertMany(records, { ordered: false, ...DURABLE })
+  await posts.find({ 'pending.source': { $gt: '' } }, { projection: { pending: 1 } }).toArray()
+  const sources = ids.map((id) => entryOf(id).source)
+  await posts.updateMany(
+    { _id: { $in: [...ids] } },
+    { $pull: { pending: { source: { $in: sources } } } },
+    DURABLE,
+  )
+}
+
+/** The other way: entries wait in a collection of their own, and are deleted from it. */
+async function storeInOutbox(client: mongoose.mongo.MongoClient, ids: readonly string[]): Promise<void> {
+  const posts = client.db().collection<{ _id: string }>('posts')
+  const outbox = client.db().collection<{ _id: string }>('outbox')
+  await client.withSession((session) =>
+    session.withTransaction(
+      async () => {
+        await posts.insertMany(ids.map(recordOf), { ordered: false, session })
+        const entries = ids.map((id) => ({ ...entryOf(id), _id: entryOf(id).source }))
+        await outbox.insertMany(entries, { ordered: false, session })
+      },
+      { readConcern: { level: 'snapshot' }, ...DURABLE },
+    ),
+  )
+  await outbox.find().toArray()
+  await outbox.deleteMany({ _id: { $in: ids.map((id) => entryOf(id).source) } }, DURABLE)
 }
 
 async function numberAsToday(mongodbUrl: string, redisUrl: string): Promise<number> {
