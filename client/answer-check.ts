@@ -3,6 +3,7 @@
  * not name pass as they are, so a service may add some.
  */
 import { FORMS, PATTERNS, type AnswerName } from './schemas.ts'
+import { isObject } from './verify/values.ts'
 
 /**
  * A form of FORMS as JSON Schema has it, but that it names the fields that may be absent, which are fewer than those that
@@ -101,9 +102,6 @@ function readWords(form: string): { required: string[]; const: Record<string, bo
     const: Object.fromEntries(fixed.map(([name, value]) => [name, value === 'true'])),
   }
 }
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** What a value of each type is, and whether one is it. */
 const TYPES: Readonly<Record<string, readonly [what: string, isIt: (value: unknown) => boolean]>> = {

@@ -1,6 +1,7 @@
 import { findProblem, schemaOf } from './answer-check.ts'
 import { RefusalError, TransportError, isPassing, type RefusalBody } from './errors.ts'
 import type { AnswerName } from './schemas.ts'
+import { isObject, MAX_ANSWER_BYTES, measureJson } from './verify/values.ts'
 
 export interface HttpOptions {
   /**
@@ -47,8 +48,6 @@ export interface Calls {
 
 const API_BASE = '/api/v1'
 const TIMEOUT_MS = 30_000
-/** After decompression. The largest honest answer, 10 000 entries of the ledger, is a tenth of it. */
-const MAX_ANSWER_BYTES = 16 * 2 ** 20
 const MAX_ANSWER_DEPTH = 100
 const MAX_REPEATS = 2
 const MAX_RETRY_AFTER_SECONDS = 10
@@ -306,38 +305,12 @@ async function readText({ body }: Response, signals: readonly AbortSignal[]): Pr
 
 /** Parses JSON. @returns undefined for other text, and for a value nested too deep to be written out again */
 function parseJson(text: string): unknown {
-  if (nestsDeeperThan(text, MAX_ANSWER_DEPTH)) return undefined
+  if (measureJson(text).depth > MAX_ANSWER_DEPTH) return undefined
   try {
     return JSON.parse(text)
   } catch {
     return undefined // readAnswer says what came instead
   }
-}
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
-/** Whether a JSON text nests deeper than `limit`, by its brackets outside strings, before it is parsed. */
-function nestsDeeperThan(text: string, limit: number): boolean {
-  let depth = 0
-  for (let at = 0; at < text.length; at++) {
-    const char = text[at]
-    if (char === '"') at = endOfString(text, at)
-    else if (char === '[' || char === '{') depth++
-    else if (char === ']' || char === '}') depth--
-    if (depth > limit) return true
-  }
-  return false
-}
-
-/**
- * The place of the quotation mark that closes the string opened at `start`; at or beyond the end if none
- * does.
- */
-function endOfString(text: string, start: number): number {
-  let at = start + 1
-  while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1
-  return at
 }
 
 function isRefusal(value: unknown): value is RefusalBody {

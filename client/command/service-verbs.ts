@@ -12,6 +12,7 @@ import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { ed25519Verify, keyFromHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
 import { formatCount, formatFields, formatTime, toOneLine, indent } from './format.ts'
 import { EXIT_CODES } from '../verify/report.ts'
+import { isObject } from '../verify/values.ts'
 import { parseJson } from '../private-file.ts'
 import { CommandError } from './command-error.ts'
 import type { Session } from './session.ts'
@@ -259,9 +260,6 @@ function isEntryOf(
     opening.content['text'] === text
   )
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null
 
 const REASONS: Readonly<Record<string, string>> = {
   bad_signature: 'THE SIGNATURE DOES NOT HOLD',

@@ -36,7 +36,7 @@ export function parseJson(source: Uint8Array | string): unknown {
 }
 
 /** Counts what stands outside strings of a text that is to be JSON: colons, lists and objects, their nesting. */
-function measureJson(text: string): { members: number; depth: number; containers: number } {
+export function measureJson(text: string): { members: number; depth: number; containers: number } {
   let members = 0
   let containers = 0
   let depth = 0
