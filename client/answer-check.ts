@@ -2,7 +2,7 @@
  * Checks answers by their schemas: a service, or whoever is between, may send anything. Fields that a schema does
  * not name pass as they are, so a service may add some.
  */
-import { FORMS, PATTERNS, type AnswerName } from './schemas.ts'
+import { FORMS, PATTERNS } from './schemas.ts'
 import { isObject } from './verify/values.ts'
 
 /**
@@ -118,7 +118,7 @@ const texts = new Map(FORMS.map((line) => line.split(/ (.*)/) as [name: string, 
 const schemas = new Map<string, Schema>()
 
 /** The schema of this name; any value if there is none. @internal */
-export function schemaOf(name: AnswerName | (string & {})): Schema {
+export function schemaOf(name: string): Schema {
   const schema = schemas.get(name) ?? readForm(texts.get(name) ?? '')
   schemas.set(name, schema)
   return schema

@@ -75,7 +75,7 @@ await bundle(
     { name: 'base', test: /client\/(sealed-box|register|author-signatures|client)\.ts/, priority: 1 },
     {
       name: 'node',
-      test: /client\/(verify\/|messages|own-ledger|solvency|verify-receipt|token-file|command\/(format|command-error))/,
+      test: /client\/(verify\/|messages|own-ledger|solvency|verify-receipt|token-file|doorbell|command\/(format|command-error))/,
     },
   ],
 )

@@ -1,6 +1,5 @@
 import { findProblem, schemaOf } from './answer-check.ts'
 import { RefusalError, TransportError, isPassing, type RefusalBody } from './errors.ts'
-import type { AnswerName } from './schemas.ts'
 import { isObject, MAX_ANSWER_BYTES, measureJson } from './verify/values.ts'
 
 export interface HttpOptions {
@@ -30,20 +29,16 @@ export type Answer<View extends object> = { ok: true } & View
 /** The query of a URL; undefined values are left out, and a list is one parameter for each of its texts. */
 export type Query = Readonly<Record<string, string | number | readonly string[] | undefined>>
 
-/** The calls of one kind: with the token, or without it. An answer must be of its form, if one is named. */
+/** The calls of one kind: with the token, or without it. An answer must be of its form in schemas.ts, if one is named. */
 export interface Calls {
   /** A GET, which is tried again after a 503 that says when, at most twice and 10 s each. */
-  get<View extends object>(form: AnswerName | undefined, path: string, query?: Query): Promise<Answer<View>>
+  get<View extends object>(form: string | undefined, path: string, query?: Query): Promise<Answer<View>>
   /** A GET that changes something, so that it is sent once. */
-  getOnce<View extends object>(
-    form: AnswerName | undefined,
-    path: string,
-    query?: Query,
-  ): Promise<Answer<View>>
+  getOnce<View extends object>(form: string | undefined, path: string, query?: Query): Promise<Answer<View>>
   /** Sent once, whatever happens. */
-  post<View extends object>(form: AnswerName | undefined, path: string, body?: object): Promise<Answer<View>>
+  post<View extends object>(form: string | undefined, path: string, body?: object): Promise<Answer<View>>
   /** A DELETE, sent once. */
-  remove<View extends object>(form: AnswerName | undefined, path: string): Promise<Answer<View>>
+  remove<View extends object>(form: string | undefined, path: string): Promise<Answer<View>>
 }
 
 const API_BASE = '/api/v1'
@@ -131,7 +126,7 @@ export function createCalls(options: HttpOptions): { open: Calls; authed: Calls 
   }
 
   const callsWith = (token: string | undefined): Calls => {
-    const toGet = (form: AnswerName | undefined, path: string, query?: Query): Sent => ({
+    const toGet = (form: string | undefined, path: string, query?: Query): Sent => ({
       method: 'GET',
       url: base + path + formatQuery(query),
       token,
@@ -156,7 +151,7 @@ export interface Sent {
   token?: string | undefined
   body?: object | undefined
   /** Of its answer; any object if absent. */
-  form?: AnswerName | undefined
+  form?: string | undefined
 }
 
 /**
