@@ -1,4 +1,4 @@
-import fs from 'node:fs'
+import { get } from 'node:http'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import {
@@ -20,11 +20,8 @@ import { claimDataDir, startSandbox, type Sandbox } from './embedded/sandbox.ts'
 import { requireMongod, requireRedis } from './embedded/programs.ts'
 import { startRedis } from './embedded/redis.ts'
 import { noteRunning } from './embedded/running.ts'
-import { ensureSealKey, defaultMemoryFile } from '../shared/ledger/seal-key.ts'
-import { memoryFileOf } from '../shared/ledger/seal-memory.ts'
-import { requireKeys } from '../shared/operation/require-keys.ts'
-import { assertPrivate } from '../shared/platform/private-file.ts'
 import { SAME_SIGNAL_MS, StartError } from '../shared/platform/process.ts'
+import { openSetup } from './embedded/setup.ts'
 import { whenUp, type SupervisedChild } from './embedded/supervise.ts'
 import { compileCacheDir } from './prepare.mjs'
 
@@ -71,12 +68,14 @@ export async function startNetwork(options: {
   const children = trackChildren(dataDir, report)
   let stopping: Promise<void> | undefined
   let sandbox: Sandbox | undefined
+  const setup = openSetup()
   const network = {
     config,
     operatorTokenFile: undefined as string | undefined,
     stop() {
       stopping ??= (async () => {
         // Children stay in the list, so that kill() still reaches one that doesn't end.
+        setup.close()
         for (const child of running.toReversed()) await child.stop()
         await sandbox?.close()
         children.close()
@@ -108,11 +107,13 @@ export async function startNetwork(options: {
 
     // A URL given in the settings is used by all processes; on servers started here each process has its own
     // user.
-    const server = { dataDir, users: HOST_USERS, children, report, onStarted }
+    const server = { dataDir, users: HOST_USERS, children, report, onStarted, setup }
     const mongodbUrls = urlsForAll(config.mongodbUrl)
     const redisUrls = urlsForAll(config.redisUrl)
     const { queuePrefix } = config
+    const keys = setup.prepareKeys(options.env)
     await allOrNone(signal, [
+      () => keys.then(() => undefined),
       async (until) => {
         if (config.mongodbUrl !== undefined) return
         const mongod = await startMongod({ ...server, signal: until, binary: requireMongod(env) })
@@ -124,12 +125,8 @@ export async function startNetwork(options: {
         Object.assign(redisUrls, redis.urls)
       },
     ])
-    const sealKeyFile = path.join(dataDir, 'seal-key')
-    const sealMemoryFile = findSealMemory(config)
-    if (config.secrets.sealKeyFile === undefined) ensureSealKey(sealKeyFile, sealMemoryFile)
-    // The workers check this too; here it is reported before anything is started.
-    assertPrivate('SEAL_KEY_FILE', config.secrets.sealKeyFile ?? sealKeyFile)
-    requireKeys(config)
+    const { sealKeyFile, sealMemoryFile } = await keys
+    setup.close()
     const shared: NodeJS.ProcessEnv = {
       NODE_COMPILE_CACHE: compileCacheDir(env),
       CHALLENGE_SECRET: first.challengeSecret,
@@ -209,30 +206,20 @@ const urlsForAll = (url = ''): Record<HostUser, string> => ({
   operator: url,
 })
 
-/**
- * The path of the seal memory, the signer's record of what it has signed: the setting's if there is one;
- * beside the operator's own seal key if there is a memory, as keygen makes it; else in DATA_DIR. The file
- * need not exist: the signer reports it if it is missing.
- */
-function findSealMemory({ secrets, dataDir }: Config): string {
-  const ours = memoryFileOf({ secrets, dataDir })
-  if (secrets.sealMemoryFile !== undefined || secrets.sealKeyFile === undefined || fs.existsSync(ours))
-    return ours
-  const beside = defaultMemoryFile(path.resolve(secrets.sealKeyFile))
-  return fs.existsSync(beside) ? beside : ours
-}
-
 /** Waits until a URL answers with 200, for a child that was just started. @throws StartError */
 async function whenAnswering(
   child: SupervisedChild,
   url: string,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  const isUp = async () => {
-    const answer = await fetch(url, { signal: AbortSignal.timeout(2_000) }).catch(() => undefined)
-    await answer?.body?.cancel()
-    return answer?.status === 200 ? true : undefined
-  }
+  // Not fetch, whose code this process would hold from then on.
+  const isUp = () =>
+    new Promise<true | undefined>((resolve) => {
+      get(url, { agent: false, signal: AbortSignal.timeout(2_000) }, (answer) => {
+        answer.resume()
+        resolve(answer.statusCode === 200 ? true : undefined)
+      }).once('error', () => resolve(undefined))
+    })
   await whenUp(child, `The ${child.name} process`, isUp, { limitMs: READY_LIMIT_MS, signal })
 }
 

@@ -8,7 +8,7 @@ import { requireMonero } from '../shared/money/coins/monero/monero-gateway.ts'
 import { requireNano } from '../shared/money/coins/nano/nano-gateway.ts'
 import { isOutage, type Database } from '../shared/platform/database.ts'
 import { KEY_LEASES, type Candidate, type Claim, type KeyLease } from '../shared/platform/lease-store.ts'
-import { queueRow, type Need, type QueueName } from '../shared/platform/queues.ts'
+import { queueRow, type Need, type QueueName } from '../shared/platform/queue-table.ts'
 import type { WorkerContext } from './worker-context.ts'
 
 /*

@@ -1,4 +1,4 @@
-import type { QueueName } from '../shared/platform/queues.ts'
+import type { QueueName } from '../shared/platform/queue-table.ts'
 import { requireNano, type NanoContext } from '../shared/money/coins/nano/nano-gateway.ts'
 import { scanHinted } from '../shared/money/coins/nano/nano-scan.ts'
 import { watchNanoConfirmations, type NanoWatch } from '../shared/money/coins/nano/nano-websocket.ts'

@@ -6,11 +6,11 @@ import {
   QUEUES,
   queuePrefix,
   queueRow,
-  telemetry,
   WORKER_TIMING,
   type Payload,
   type QueueName,
-} from '../shared/platform/queues.ts'
+} from '../shared/platform/queue-table.ts'
+import { telemetry } from '../shared/platform/queues.ts'
 import type { RedisClient } from '../shared/platform/redis-connection.ts'
 import { currentScope, REQUEST_ID_FORM, runInScope, type Scope } from '../shared/platform/scope.ts'
 import { MINUTE_MS, SECOND_MS } from '../shared/platform/time.ts'

@@ -5,7 +5,7 @@ import { openRinger, type Ringer } from '../shared/doorbells/ring.ts'
 import type { Log } from '../shared/platform/log.ts'
 import { openMoneroGateway, type MoneroGateway } from '../shared/money/coins/monero/monero-gateway.ts'
 import { openNanoGateway, type NanoGateway } from '../shared/money/coins/nano/nano-gateway.ts'
-import { queueRow, type Need, type QueueName } from '../shared/platform/queues.ts'
+import { queueRow, type Need, type QueueName } from '../shared/platform/queue-table.ts'
 
 /** What a coin's jobs work with: the context that the API has as well, and the coins' nodes and wallets. */
 export interface CoinsContext extends Context {

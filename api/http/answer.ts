@@ -21,8 +21,8 @@ export interface WrittenAnswer {
   status: number
   /** The media type of a document; undefined for JSON. */
   document: string | undefined
-  /** One after the other they are the body. */
-  parts: readonly Buffer[]
+  /** One after the other they are the body. Text, which goes out with the head, if one caller gets it. */
+  parts: readonly (string | Buffer)[]
   /** Undefined if no cache may keep it. */
   cache: Caching | undefined
   /** What was compressed once for all who get it. */
@@ -30,7 +30,8 @@ export interface WrittenAnswer {
 }
 
 const JSON_TYPE = 'application/json; charset=utf-8'
-const lengthOf = (parts: readonly Buffer[]): number => parts.reduce((sum, { length }) => sum + length, 0)
+const lengthOf = (parts: WrittenAnswer['parts']): number =>
+  parts.reduce((sum, part) => sum + Buffer.byteLength(part), 0)
 
 /** Answers whose bytes are always the same, by these bytes. */
 const written = new WeakMap<Buffer, WrittenAnswer>()
@@ -51,8 +52,9 @@ export async function writeAnswer(
   const known = Buffer.isBuffer(body) ? written.get(body) : undefined
   if (known !== undefined) return known
   const hash = isCached(route) && given.cache === undefined ? createHash('sha256') : undefined
-  const parts: Buffer[] = []
-  for (const part of Buffer.isBuffer(body) ? [body] : joinTexts(body)) {
+  const parts: (string | Buffer)[] = []
+  const isShared = isPublic(route) && route.weight !== undefined
+  for (const part of Buffer.isBuffer(body) ? [body] : joinTexts(body, isShared)) {
     parts.push(part)
     hash?.update(part)
     if (part.length >= PART_BYTES) await next()
@@ -68,17 +70,18 @@ export async function writeAnswer(
   return answer
 }
 
-/** Joins texts to parts of about PART_BYTES, and leaves bytes as they are. */
-function* joinTexts(pieces: Iterable<string | Buffer>): Iterable<Buffer> {
+/** Joins texts to parts of about PART_BYTES, encoded if `isShared`, and leaves bytes as they are. */
+function* joinTexts(pieces: Iterable<string | Buffer>, isShared: boolean): Iterable<string | Buffer> {
+  const encode = (text: string) => (isShared ? Buffer.from(text) : text)
   let text = ''
   for (const piece of pieces) {
     if (typeof piece === 'string') text += piece
     if (typeof piece === 'string' && text.length < PART_BYTES) continue
-    if (text !== '') yield Buffer.from(text)
+    if (text !== '') yield encode(text)
     text = ''
     if (typeof piece !== 'string') yield piece
   }
-  if (text !== '') yield Buffer.from(text)
+  if (text !== '') yield encode(text)
 }
 
 /** Gives a value as JSON, and its lists item by item, also those of the objects in it. */
@@ -137,7 +140,11 @@ export async function sendAnswer(
     return sendParts(res, status, document ?? JSON_TYPE, parts)
   const compressed = await inTurn(
     length,
-    () => (answer.compressed ??= gzip(Buffer.concat(answer.parts), GZIP)),
+    () =>
+      (answer.compressed ??= gzip(
+        Buffer.concat(answer.parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part))),
+        GZIP,
+      )),
   )
   res.setHeader('Content-Encoding', 'gzip')
   // Weak, since the strong tag belongs to the uncompressed bytes (RFC 9110 section 8.8.3.3).
@@ -173,19 +180,21 @@ export function sendRefusal(res: ServerResponse, refusal: Refusal): void {
 
 /** Sends a JSON object. For HEAD, Node leaves the body out and keeps its length. */
 export function sendJson(res: ServerResponse, status: number, value: object): void {
-  sendParts(res, status, JSON_TYPE, [Buffer.from(JSON.stringify(value))])
+  sendParts(res, status, JSON_TYPE, [JSON.stringify(value)])
 }
 
-/** Sends the parts one after the other as one body, and counts them as unread until the client has them. */
-function sendParts(res: ServerResponse, status: number, type: string, parts: readonly Buffer[]): void {
+/** Sends the parts one after the other as one body. What the system doesn't take at once counts as unread. */
+function sendParts(res: ServerResponse, status: number, type: string, parts: WrittenAnswer['parts']): void {
   const length = lengthOf(parts)
   res.statusCode = status
   res.setHeader('Content-Type', type)
   res.setHeader('Content-Length', length)
-  trackUnread(res, length)
-  if (parts.length <= 1) return void res.end(parts[0])
-  res.cork()
-  for (const part of parts) res.write(part)
-  res.end()
-  res.uncork()
+  if (parts.length <= 1) res.end(parts[0])
+  else {
+    res.cork()
+    for (const part of parts) res.write(part)
+    res.end()
+    res.uncork()
+  }
+  if (res.writableLength > 0) trackUnread(res, length)
 }

@@ -185,6 +185,11 @@ export const cacheAndRevalidate = (etag: string): Caching => ({
   etag: `"${etag}"`,
   control: 'public, no-cache',
 })
+/** Returns an answer that is written once, for a view that stays the same. */
+export const fixedAnswer = <View extends object>(view: View): WrittenBody => ({
+  status: 200,
+  body: Buffer.from(JSON.stringify({ ok: true, ...view })),
+})
 /** Returns an answer with a document of this media type. */
 export const documentAnswer = (document: string, text: string | Buffer): WrittenBody => ({
   status: 200,

@@ -10,7 +10,7 @@ import { API_BASE, PROTOCOL_VERSION, SERVICE_VERSION } from '../../shared/platfo
 import { countView, limitQuery } from '../../shared/platform/schema.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
 import { pathsOf } from '../http/mount.ts'
-import { defineRoute, ok, type Route } from '../http/route.ts'
+import { defineRoute, fixedAnswer, ok, type Route } from '../http/route.ts'
 
 /**
  * The routes on which the service describes itself.
@@ -19,6 +19,12 @@ import { defineRoute, ok, type Route } from '../http/route.ts'
  */
 export function aboutRoutes(ctx: Context, routes: () => readonly Route[]): Route[] {
   const readKeys = createDoorbellKeyReader(ctx)
+  const { config } = ctx
+  const writeTable = once(() => fixedAnswer(describeTable(config, routes())))
+  const writeLimits = once(() => fixedAnswer<z.input<typeof limitsView>>(describeLimits(config)))
+  const writeContract = once(() =>
+    fixedAnswer<z.input<typeof contractView>>(describeContract(config.baseUrl)),
+  )
   return [
     defineRoute({
       method: 'GET',
@@ -27,33 +33,8 @@ export function aboutRoutes(ctx: Context, routes: () => readonly Route[]): Route
       access: 'open',
       needsDatabase: false,
       summary: 'The route table',
-      view: z.object({
-        name: z.string(),
-        version: z.int(),
-        protocol_version: z.int(),
-        ...apiBaseView,
-        routes: z.array(
-          z.object({
-            method: z.string(),
-            path: z.string(),
-            also_at: z.string().nullable(),
-            needs: z.string(),
-            summary: z.string(),
-          }),
-        ),
-        ...countView,
-      }),
-      handle({ ctx }) {
-        const table = listRoutes(routes())
-        return ok({
-          name: 'agent-network',
-          version: SERVICE_VERSION,
-          protocol_version: PROTOCOL_VERSION,
-          ...describeApiBase(ctx.config.baseUrl),
-          routes: table,
-          count: table.length,
-        })
-      },
+      view: tableView,
+      handle: writeTable,
     }),
     defineRoute({
       method: 'GET',
@@ -76,7 +57,7 @@ export function aboutRoutes(ctx: Context, routes: () => readonly Route[]): Route
       needsDatabase: false,
       summary: 'What the network cannot do, and every bound',
       view: limitsView,
-      handle: ({ ctx }) => ok(describeLimits(ctx.config)),
+      handle: writeLimits,
     }),
     defineRoute({
       method: 'GET',
@@ -86,7 +67,7 @@ export function aboutRoutes(ctx: Context, routes: () => readonly Route[]): Route
       needsDatabase: false,
       summary: 'What the service promises and what it does not',
       view: contractView,
-      handle: ({ ctx }) => ok(describeContract(ctx.config.baseUrl)),
+      handle: writeContract,
     }),
     defineRoute({
       method: 'GET',
@@ -125,6 +106,41 @@ export function aboutRoutes(ctx: Context, routes: () => readonly Route[]): Route
       },
     }),
   ]
+}
+
+/** Returns a function that calls `make` when it is first called, and from then on returns the same value. */
+function once<Value>(make: () => Value): () => Value {
+  let value: Value | undefined
+  return () => (value ??= make())
+}
+
+const tableView = z.object({
+  name: z.string(),
+  version: z.int(),
+  protocol_version: z.int(),
+  ...apiBaseView,
+  routes: z.array(
+    z.object({
+      method: z.string(),
+      path: z.string(),
+      also_at: z.string().nullable(),
+      needs: z.string(),
+      summary: z.string(),
+    }),
+  ),
+  ...countView,
+})
+
+function describeTable({ baseUrl }: Context['config'], routes: readonly Route[]): z.input<typeof tableView> {
+  const table = listRoutes(routes)
+  return {
+    name: 'agent-network',
+    version: SERVICE_VERSION,
+    protocol_version: PROTOCOL_VERSION,
+    ...describeApiBase(baseUrl),
+    routes: table,
+    count: table.length,
+  }
 }
 
 /** Returns a row of the route table for each route, in the order given. */

@@ -1,4 +1,4 @@
-import { QUEUE_NAMES, queuePrefix, queueRow, type QueueName } from '../../shared/platform/queues.ts'
+import { QUEUE_NAMES, queuePrefix, queueRow, type QueueName } from '../../shared/platform/queue-table.ts'
 
 /*
  * Who may do what at the servers. Every user but that of doorbells may read the database; what each may write is listed here, with

@@ -1,37 +1,26 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import mongoose from 'mongoose'
 import { z } from 'zod'
 import { replaceFile } from '../../shared/platform/durable-file.ts'
 import { ensureSecret } from './data-dir.ts'
 import { readLastLines, rotateLogFile } from './log-file.ts'
-import {
-  ADMIN,
-  DATABASE,
-  dropDatabases,
-  dropOtherUsers,
-  ensureAdmin,
-  ensureUsers,
-  initiateReplicaSet,
-  NOT_YET_INITIALIZED,
-} from './mongo-users.ts'
+import { ADMIN, DATABASE } from './mongo-users.ts'
 import { findFreePort, isPortAnswering } from './ports.ts'
-import { StartError } from '../../shared/platform/process.ts'
 import { HOUR_MS } from '../../shared/platform/time.ts'
-import { ensurePasswords, HOST, superviseServer, type EmbeddedServer, type ServerOptions } from './server.ts'
+import {
+  ensurePasswords,
+  HOST,
+  REPLICA_SET,
+  setupOf,
+  superviseServer,
+  type EmbeddedServer,
+  type ServerOptions,
+} from './server.ts'
 import type { SupervisedChild } from './supervise.ts'
 
-const REPLICA_SET = 'agent-network'
 const STOP_LIMIT_MS = 30_000
-/** A server that has answered may be slow on a busy machine; one that starts is tried again and again. */
-const CONNECT_LIMIT_MS = 10_000
-const TRY_LIMIT_MS = 500
 /** How often it is looked whether a server that starts is up. */
 const LOOK_EVERY_MS = 20
-
-// Codes of the server's error_codes.yml.
-const INVALID_REPLICA_SET_CONFIG = 93
-const AUTHENTICATION_FAILED = 18
 
 /** Without `users` everybody on this machine may connect, and may do everything. */
 export interface MongodOptions extends ServerOptions {
@@ -70,16 +59,12 @@ export async function startMongod(options: MongodOptions): Promise<EmbeddedServe
   const isNew = fs.readdirSync(dbPath).length === 0
   if (!fs.existsSync(adminMadeFile)) {
     const openServer = await runMongod(options, port, undefined)
-    await withClient(port, undefined, (client) => ensureAdmin(client, adminPassword))
+    await (await setupOf(options)).makeAdmin(port, adminPassword)
     await openServer.stop()
     replaceFile(adminMadeFile, `${ADMIN}\n`)
   }
   const child = await runMongod(options, port, adminPassword)
-  await withClient(port, adminPassword, async (client) => {
-    await dropOtherUsers(client, [ADMIN, ...users.map(({ name }) => name)])
-    if (isNew) await dropDatabases(client)
-    await ensureUsers(client, DATABASE, users)
-  })
+  await (await setupOf(options)).makeUsers(port, adminPassword, users, isNew)
   const urlFor = (name: string, password: string): string =>
     urlOf(`${name}:${password}@`, '&authSource=admin')
   const urls = Object.fromEntries(users.map(({ name, password }) => [name, urlFor(name, password)]))
@@ -101,6 +86,7 @@ async function runMongod(
   rotateLogFile(logFile)
   // Members of a set show it to each other; here its one purpose is to turn logins on.
   if (adminPassword !== undefined) ensureSecret(keyFile)
+  const setup = await setupOf(options)
   const child = await superviseServer(
     {
       name: 'mongod',
@@ -131,7 +117,11 @@ async function runMongod(
     },
     options,
     'MongoDB',
-    () => becomePrimary(port, adminPassword),
+    // A client would wait half a second before it tries a closed port again.
+    async () =>
+      (await isPortAnswering(port, HOST)) && (await setup.becomePrimary(port, adminPassword))
+        ? true
+        : undefined,
     LOOK_EVERY_MS,
   )
   return withLogRotation(child, logFile, options.rotateLog)
@@ -155,96 +145,6 @@ function withLogRotation(
     },
   }
 }
-
-/**
- * Does some work with a client of its own, and closes it. (A client whose first connection failed stays
- * closed for good, so that each try needs another one.)
- */
-async function withClient<T>(
-  port: number,
-  adminPassword: string | undefined,
-  work: (client: mongoose.mongo.MongoClient) => Promise<T>,
-  limitMs = CONNECT_LIMIT_MS,
-): Promise<T> {
-  const client = new mongoose.mongo.MongoClient(`mongodb://${HOST}:${port}/?directConnection=true`, {
-    serverSelectionTimeoutMS: limitMs,
-    appName: 'start',
-    ...(adminPassword === undefined ? {} : { auth: { username: ADMIN, password: adminPassword } }),
-  })
-  try {
-    return await work(client)
-  } finally {
-    await client.close()
-  }
-}
-
-/**
- * Asks the server once whether it takes writes, and configures its replica set if it is not the primary.
- *
- * @returns true if it takes writes; undefined if not yet, to be asked again
- * @throws StartError if it refuses the password
- */
-async function becomePrimary(port: number, adminPassword: string | undefined): Promise<true | undefined> {
-  // A client would wait half a second before it tries a closed port again.
-  if (!(await isPortAnswering(port, HOST))) return undefined
-  const host = `${HOST}:${port}`
-  const checkAndConfigure = async (client: mongoose.mongo.MongoClient): Promise<true | undefined> => {
-    const hello = await client.db('admin').command({ hello: 1 })
-    // `hello` needs no login; this command fails if the password is wrong.
-    if (adminPassword !== undefined) await client.db('admin').command({ connectionStatus: 1 })
-    if (hello['isWritablePrimary'] === true && hello['me'] === host) return true
-    await configureReplicaSet(client, host)
-    return undefined
-  }
-  try {
-    return await withClient(port, adminPassword, checkAndConfigure, TRY_LIMIT_MS)
-  } catch (error) {
-    if (error instanceof mongoose.mongo.MongoServerError && error.code === AUTHENTICATION_FAILED)
-      throw new StartError(
-        'MongoDB refuses the password in DATA_DIR/mongo-password. If the data was replaced, remove DATA_DIR/mongo-users, and the next start makes its users anew.',
-      )
-    // Not up yet, in an election, or being configured already.
-    if (!(error instanceof mongoose.mongo.MongoError)) throw error
-    return undefined
-  }
-}
-
-/**
- * Makes the one-member set if there is none, or sets its member's address to `host` if the port has changed;
- * else does nothing.
- */
-async function configureReplicaSet(client: mongoose.mongo.MongoClient, host: string): Promise<void> {
-  const admin = client.db('admin')
-  const state = await admin.command({ replSetGetStatus: 1 }).then(
-    () => 'a member',
-    (error: unknown) =>
-      error instanceof mongoose.mongo.MongoServerError ? error.code : Promise.reject(error),
-  )
-  if (state === NOT_YET_INITIALIZED) {
-    await initiateReplicaSet(client, REPLICA_SET, [host])
-    return
-  }
-  // Without a member that is itself, the server answers nothing about the set, so the stored configuration is
-  // read.
-  if (state !== INVALID_REPLICA_SET_CONFIG && state !== 'a member') return
-  const stored = await client
-    .db('local')
-    .collection('system.replset')
-    .findOne({}, { readPreference: 'nearest' })
-  const config = storedConfig.safeParse(stored)
-  if (!config.success || (config.data.members.length === 1 && config.data.members[0]?.host === host)) return
-  const member = { ...config.data.members[0], host }
-  // Forced, because a member that is not in its own set cannot be elected to agree to anything.
-  await admin.command({
-    replSetReconfig: { ...config.data, version: config.data.version + 1, members: [member] },
-    force: true,
-  })
-}
-
-const storedConfig = z.looseObject({
-  version: z.int(),
-  members: z.array(z.looseObject({ host: z.string() })).min(1),
-})
 
 /** The port in a file; undefined if there is no file, or no port in it. */
 function readPort(file: string): number | undefined {

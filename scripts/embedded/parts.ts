@@ -10,6 +10,11 @@ import { supervise, type SupervisedChild } from './supervise.ts'
 /** The processes of ours that the start script runs. */
 export type ChildPart = 'api' | 'workers' | 'doorbells'
 
+/**
+ * By default V8 takes 64 MB for young objects while a part starts, and keeps them. Under load this costs a tenth more
+ * of the processor: set-up for production leaves the default.
+ */
+const YOUNG = ['--max-semi-space-size=4']
 /** Longer than a part gives itself, so that it is not killed while it finishes. */
 const KILL_AFTER_MS = STOP_LIMIT_MS + 10_000
 /** pino's number for a warning; less stays in the log file. */
@@ -85,6 +90,7 @@ export function startPart(options: {
         'ulimit -c 0 && exec "$@"',
         part,
         process.execPath,
+        ...YOUNG,
         options.script,
         ...(options.args ?? []),
       ],

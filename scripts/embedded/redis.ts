@@ -1,12 +1,18 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { Redis } from 'ioredis'
 import { redisUser } from './access.ts'
 import { ensureSecret } from './data-dir.ts'
 import { readLastLines, rotateLogFile } from './log-file.ts'
 import { replaceFile } from '../../shared/platform/durable-file.ts'
-import { findFreePort } from './ports.ts'
-import { ensurePasswords, HOST, superviseServer, type EmbeddedServer, type ServerOptions } from './server.ts'
+import { findFreePort, isPortAnswering } from './ports.ts'
+import {
+  ensurePasswords,
+  HOST,
+  setupOf,
+  superviseServer,
+  type EmbeddedServer,
+  type ServerOptions,
+} from './server.ts'
 import type { BackOff } from './supervise.ts'
 
 const STOP_LIMIT_MS = 15_000
@@ -51,6 +57,7 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedServer>
   replaceFile(configFile, `${settings.join('\n')}\n`)
   const urlOf = (user: string, password: string): string => `redis://${user}:${password}@${HOST}:${port}/0`
   const url = urlOf('', adminPassword)
+  const setup = await setupOf(options)
   const child = await superviseServer(
     {
       name: 'redis',
@@ -61,35 +68,9 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedServer>
     },
     options,
     'Redis',
-    async () => ((await answersPing(url)) ? true : undefined),
+    async () => ((await isPortAnswering(port, HOST)) && (await setup.answersPing(url)) ? true : undefined),
     20,
   )
   const urls = Object.fromEntries(users.map(({ name, password }) => [name, urlOf(name, password)]))
   return { url, urls, port, child }
-}
-
-/**
- * Whether a Redis answers a ping; false while it doesn't listen yet or is still loading its file.
- *
- * @throws the server's error if it refuses the URL's password
- */
-async function answersPing(url: string): Promise<boolean> {
-  const connection = new Redis(url, {
-    lazyConnect: true,
-    retryStrategy: () => null,
-    maxRetriesPerRequest: 0,
-    enableReadyCheck: false,
-    connectTimeout: 2_000,
-  })
-  // Each failure also rejects the calls below.
-  connection.on('error', () => undefined)
-  try {
-    await connection.connect()
-    return (await connection.ping()) === 'PONG'
-  } catch (error) {
-    if (error instanceof Error && /WRONGPASS|NOAUTH/.test(error.message)) throw error
-    return false
-  } finally {
-    connection.disconnect()
-  }
 }

@@ -5,6 +5,7 @@ import { ensureSecret } from './data-dir.ts'
 import { supervise, whenUp, type ChildSpec, type SupervisedChild } from './supervise.ts'
 
 export const HOST = '127.0.0.1'
+export const REPLICA_SET = 'agent-network'
 /** A large journal or append-only file is replayed before the first answer. */
 const READY_LIMIT_MS = 120_000
 
@@ -22,7 +23,16 @@ export interface ServerOptions {
   onStarted?: (child: SupervisedChild) => void
   /** Ends the wait for the first answer. */
   signal?: AbortSignal | undefined
+  /** Who talks to the server; this process if absent. */
+  setup?: ServerSetup
 }
+
+/** See server-setup.ts. */
+export type ServerSetup = typeof import('./server-setup.ts')
+
+/** Loads the libraries of the servers' clients only if this process talks to them itself. */
+export const setupOf = async ({ setup }: ServerOptions): Promise<ServerSetup> =>
+  setup ?? import('./server-setup.ts')
 
 /** A server that runs as our child. URLs with a login hold its password. */
 export interface EmbeddedServer {

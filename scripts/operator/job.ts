@@ -2,7 +2,7 @@ import type { Context } from '../../shared/context.ts'
 import { withDeadline } from '../../shared/platform/deadline.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { SECOND_MS } from '../../shared/platform/time.ts'
-import type { Payload, QueueName } from '../../shared/platform/queues.ts'
+import type { Payload, QueueName } from '../../shared/platform/queue-table.ts'
 
 const REDIS_LIMIT_MS = 5 * SECOND_MS
 

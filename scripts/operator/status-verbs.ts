@@ -17,7 +17,7 @@ import { readFindings } from '../../shared/operation/findings.ts'
 import { describeVerdict } from '../../shared/operation/verdict.ts'
 import { replaceRedisMarker } from '../../shared/operation/redis-marker.ts'
 import { limitOf } from '../../shared/platform/queue-state.ts'
-import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
+import { QUEUE_NAMES } from '../../shared/platform/queue-table.ts'
 
 /** Whoever is silent is asked twice: so that it is told within 2 s. */
 const WAIT_MS = 0.8 * SECOND_MS

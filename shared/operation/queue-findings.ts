@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts'
 import { hasNoWorker, readQueueStates, type QueueState } from '../platform/queue-state.ts'
-import { queueRow, type QueueName } from '../platform/queues.ts'
+import { queueRow, type QueueName } from '../platform/queue-table.ts'
 import { withDeadline } from '../platform/deadline.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'

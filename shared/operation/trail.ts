@@ -7,7 +7,7 @@ import type { PendingEntry } from '../ledger/pending.ts'
 import { formatAmount } from '../money/coin.ts'
 import type { JournalLine } from '../money/journal.ts'
 import { isRedisReady } from './queue-findings.ts'
-import { QUEUE_NAMES } from '../platform/queues.ts'
+import { QUEUE_NAMES } from '../platform/queue-table.ts'
 
 type TrailContext = Pick<Context, 'database' | 'queues' | 'entries' | 'seals' | 'operation' | 'now'>
 

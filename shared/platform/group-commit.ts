@@ -202,10 +202,13 @@ export function createBatchRead<Key, Found>(
   find: (keys: Key[]) => Promise<readonly Found[]>,
   keyOf: (found: Found) => Key,
 ): (key: Key) => Promise<Found | undefined> {
-  return createGroups(async (keys) => {
-    const byKey = new Map((await find([...new Set(keys)])).map((found) => [keyOf(found), found]))
-    return keys.map((key) => ({ status: 'fulfilled', value: byKey.get(key) }))
-  })
+  return createGroups(
+    async (keys) => {
+      const byKey = new Map((await find([...new Set(keys)])).map((found) => [keyOf(found), found]))
+      return keys.map((key) => ({ status: 'fulfilled', value: byKey.get(key) }))
+    },
+    { atOnce: 2 },
+  )
 }
 
 /**
@@ -265,7 +268,7 @@ export function createSharedReads<Answer>(): (
 
 const SHARED = {
   maxItems: Number.POSITIVE_INFINITY,
-  atOnce: 2,
+  atOnce: 1,
   enter: ({ enter }: Pick<Asked<unknown>, 'enter'>, read: () => Promise<void>) => enter(read),
 }
 

@@ -28,7 +28,7 @@ import {
   signatureFromBase64,
 } from '../../shared/crypto/ed25519.ts'
 import { encodeNanoAddress } from '../../shared/crypto/nano-address.ts'
-import { queuePrefix, type QueueName } from '../../shared/platform/queues.ts'
+import { queuePrefix, type QueueName } from '../../shared/platform/queue-table.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { readSealKey } from '../../shared/ledger/seal-key.ts'
 import { NO_PAYLOAD_HASH, sealFields } from '../../shared/ledger/seal.ts'

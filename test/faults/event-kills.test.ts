@@ -23,7 +23,7 @@ import { FAULTS } from '../harness/faults/table.ts'
 import { startTestbed, type Testbed } from '../harness/testbed/testbed.ts'
 import { readStored } from '../harness/auditor/stored.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
-import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
+import { QUEUE_NAMES } from '../../shared/platform/queue-table.ts'
 
 const KILLS = Number(process.env['EVENT_KILLS'] ?? 100)
 const SEED = Number(process.env['TORTURE_SEED'] ?? Math.floor(Date.now() / 86_400_000))

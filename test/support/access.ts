@@ -1,5 +1,5 @@
 import { mongoPrivileges, type AccessName } from '../../scripts/embedded/access.ts'
-import { queueRow, type QueueName } from '../../shared/platform/queues.ts'
+import { queueRow, type QueueName } from '../../shared/platform/queue-table.ts'
 
 /** What a service of these queues writes, as `<action> <collection>`, and its user of MongoDB may not. */
 export function lackingRights(user: string, queues: readonly QueueName[]): string[] {

@@ -15,7 +15,7 @@ import {
 import type { PaymentRecord } from '../../shared/money/arrival.ts'
 import type { PayoutRecord } from '../../shared/money/payout.ts'
 import type { TransferRecord } from '../../shared/money/transfer.ts'
-import type { QueueName } from '../../shared/platform/queues.ts'
+import type { QueueName } from '../../shared/platform/queue-table.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { fillMonero, watchMonero } from './monero-jobs.ts'
 import { owe, readPayout, setRate } from './coins.ts'

@@ -10,7 +10,7 @@ import { closeContext, openContext, type Context, type ContextOptions } from '..
 import { createLog, type Log } from '../../shared/platform/log.ts'
 import { startPool, type Intervals } from '../../workers/pool.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
-import { QUEUE_NAMES, type QueueName } from '../../shared/platform/queues.ts'
+import { QUEUE_NAMES, type QueueName } from '../../shared/platform/queue-table.ts'
 import { createAnswerCheck, type AnswerCheck } from './check-answers.ts'
 import { PATIENCE_MS } from './patience.ts'
 import { isolate, leaveDatabase, PATIENT } from './servers.ts'

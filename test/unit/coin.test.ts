@@ -13,7 +13,7 @@ import { COIN_FACTS } from '../../shared/money/coin-facts.ts'
 import { NANO_BURN_ADDRESS } from '../../shared/crypto/nano-address.ts'
 import { coreHoursPerDay } from '../../shared/passes/solvers.ts'
 import { readConfig } from '../../shared/platform/config.ts'
-import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
+import { QUEUE_NAMES } from '../../shared/platform/queue-table.ts'
 
 const coin = () => fc.constantFrom(...COINS)
 const raw = () => fc.bigInt({ min: 0n, max: 2n ** 130n })

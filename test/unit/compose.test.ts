@@ -12,7 +12,7 @@ import {
   type VariableName,
 } from '../../shared/platform/config.ts'
 import { IDLE_DRAIN_MS, STOP_LIMIT_MS } from '../../shared/platform/limits.ts'
-import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/platform/queues.ts'
+import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/platform/queue-table.ts'
 import { SECOND_MS } from '../../shared/platform/time.ts'
 import { servedQueues } from '../../workers/worker-context.ts'
 import { lackingRights } from '../support/access.ts'

@@ -18,7 +18,7 @@ import {
   workTable,
 } from '../../scripts/docs/write-docs.ts'
 import { FILE_VARIABLES, REMOVED, VARIABLE_NAMES } from '../../shared/platform/config.ts'
-import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
+import { QUEUE_NAMES } from '../../shared/platform/queue-table.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const read = (file: string): string => readFileSync(path.join(ROOT, file), 'utf8')

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { FILE_VARIABLES, mayRead, VARIABLE_NAMES, type Part } from '../../shared/platform/config.ts'
 import { assertPrivate } from '../../shared/platform/private-file.ts'
-import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/platform/queues.ts'
+import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/platform/queue-table.ts'
 import { lackingRights } from '../support/access.ts'
 
 /*

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { addCounts, quantileMs, toSeries, type Sample } from '../../shared/operation/sample.ts'
 import { createMetrics, REQUEST_BUCKETS, type ProcessCounts } from '../../shared/platform/metrics.ts'
-import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
+import { QUEUE_NAMES } from '../../shared/platform/queue-table.ts'
 import { roleOf } from '../../workers/operator/sampler.ts'
 
 const NOTHING: ProcessCounts = { requests: [], failures: 0, jobs: {}, cpu_seconds: 0, waiting: 0 }

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import fs from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
@@ -215,4 +215,23 @@ it('npm start refuses what its parts would be refused for, again and again', asy
   // Without the refusal it would end at the port, which has to be known.
   const env = { PORT: '0', OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318' }
   await expect(startNetwork({ env, report: () => undefined })).rejects.toThrow(/OTEL_EXPORTER_OTLP_ENDPOINT/)
+})
+
+describe('the start script', () => {
+  it('holds no library of the servers’ clients, for as long as the network runs', () => {
+    const script = `import { registerHooks } from 'node:module'
+      const packages = new Set()
+      registerHooks({
+        load(url, context, next) {
+          packages.add(/node_modules\\/((@[^/]+\\/)?[^/]+)/.exec(url)?.[1])
+          return next(url, context)
+        },
+      })
+      await import('${SCRIPTS_URL}start.ts')
+      console.log([...packages].join())`
+    const loaded = execFileSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' })
+    const packages = loaded.trim().split(',')
+    expect(packages).toContain('zod')
+    for (const heavy of ['mongoose', 'mongodb', 'ioredis', 'bullmq']) expect(packages).not.toContain(heavy)
+  })
 })

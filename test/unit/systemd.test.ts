@@ -4,7 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { FILE_VARIABLES, mayRead, VARIABLE_NAMES, type Part } from '../../shared/platform/config.ts'
-import { QUEUE_NAMES, type QueueName } from '../../shared/platform/queues.ts'
+import { QUEUE_NAMES, type QueueName } from '../../shared/platform/queue-table.ts'
 import { lackingRights } from '../support/access.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')

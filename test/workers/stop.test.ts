@@ -11,7 +11,7 @@ import { closeContext, openContext, type Context } from '../../shared/context.ts
 import { IDLE_DRAIN_MS } from '../../shared/platform/limits.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { SAME_SIGNAL_MS } from '../../shared/platform/process.ts'
-import { queuePrefix as prefixOf } from '../../shared/platform/queues.ts'
+import { queuePrefix as prefixOf } from '../../shared/platform/queue-table.ts'
 import { HOUR_MS } from '../../shared/platform/time.ts'
 import {
   callService,

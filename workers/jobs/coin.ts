@@ -9,7 +9,7 @@ import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
 import { requireNano } from '../../shared/money/coins/nano/nano-gateway.ts'
 import { payoutRound, sweepRound } from '../../shared/money/payout-round.ts'
 import { reconcileCoin } from '../../shared/money/reconcile.ts'
-import type { Payload } from '../../shared/platform/queues.ts'
+import type { Payload } from '../../shared/platform/queue-table.ts'
 import type { JobResult } from '../job-result.ts'
 import type { CoinsContext } from '../worker-context.ts'
 

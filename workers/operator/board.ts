@@ -5,7 +5,7 @@ import { kindOfError } from '../../shared/platform/errors.ts'
 import { readAuthorization } from '../../shared/platform/operator-token.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
 import { readTrail } from '../../shared/operation/trail.ts'
-import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
+import { QUEUE_NAMES } from '../../shared/platform/queue-table.ts'
 
 /**
  * Makes a handler that shows Bull Board over all queues, without buttons unless BOARD_WRITES is set. It

@@ -4,7 +4,7 @@ import { ExpressAdapter } from '@bull-board/express'
 import type { Queue } from 'bullmq'
 import type { RequestHandler } from 'express'
 import { isInUse } from '../../shared/platform/queue-state.ts'
-import { queueRow, type QueueName } from '../../shared/platform/queues.ts'
+import { queueRow, type QueueName } from '../../shared/platform/queue-table.ts'
 
 /**
  * A queue on the board, which warns of one that nobody serves only if it is in use: those of a coin that this

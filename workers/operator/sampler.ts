@@ -2,7 +2,7 @@ import type { Context } from '../../shared/context.ts'
 import { addCounts } from '../../shared/operation/sample.ts'
 import { RINGS } from '../../shared/operation/sample-store.ts'
 import type { Counting } from '../../shared/platform/process-store.ts'
-import { POOLS, QUEUE_NAMES, queueRow } from '../../shared/platform/queues.ts'
+import { POOLS, QUEUE_NAMES, queueRow } from '../../shared/platform/queue-table.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/platform/time.ts'
 import type { NetworkReading, NetworkSeries } from './network-metrics.ts'
 
