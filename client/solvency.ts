@@ -341,6 +341,19 @@ async function search(client: Client, query: NonNullable<Parameters<Client['ledg
   throw new Unchecked('too_long', 'the ledger is too long to be searched')
 }
 
+/** Lists all orders of the client's agent. @throws Unchecked `too_long` beyond a bound of pages */
+async function listOwnOrders(client: Client): Promise<ReadonlySet<string>> {
+  const found = new Set<string>()
+  for (let page = 0; page < MAX_PAGES; page++) {
+    const before = [...found].at(-1)
+    const { orders } = await client.orders({ limit: MAX_ORDERS, ...(before === undefined ? {} : { before }) })
+    const known = found.size
+    for (const { order_id: id } of orders) found.add(id)
+    if (found.size === known) return found
+  }
+  throw new Unchecked('too_long', 'there are too many orders to be read')
+}
+
 /**
  * Compares what the ledger says the agent is owed, by the receipts of its orders and payouts and by its moves of money,
  * with the whole.
@@ -362,8 +375,7 @@ async function judgeOwn(
       own = { ...own, [coin]: Object.fromEntries(of) }
     }
   }
-  const { orders } = await client.orders({ limit: MAX_ORDERS })
-  for (const { order_id: id } of orders) {
+  for (const id of await listOwnOrders(client)) {
     const { payouts, status } = (await client.order(id)).order
     const records = [id, ...payouts.map(({ payout_id: payoutId }) => payoutId)]
     const read = await Promise.all(records.map((record) => verifiedRecord(client, record, trust)))

@@ -175,7 +175,8 @@ function startWorker<Name extends QueueName>(
 ): Worker {
   const { payload, concurrency } = QUEUES[name]
   const handle = HANDLERS[name] as (ctx: WorkerContext, payload: Payload<Name>) => Promise<JobResult>
-  const isRegular = queueRow(name).every !== undefined
+  const { every, perSecond } = queueRow(name)
+  const isRegular = every !== undefined
   const work = async (job: Job): Promise<JobResult> => {
     const running = { scope: currentScope(), startedAt: performance.now(), loggedAtMs: 0 }
     load.running.add(running)
@@ -219,6 +220,7 @@ function startWorker<Name extends QueueName>(
       connection,
       prefix: queuePrefix(ctx.config.queuePrefix, name),
       concurrency,
+      ...(perSecond === undefined ? {} : { limiter: { max: perSecond, duration: SECOND_MS } }),
       ...WORKER_TIMING,
       ...telemetry(),
     },

@@ -21,7 +21,7 @@ export const mcpVerb = defineVerb({
   name: 'mcp',
   words: [],
   options: {},
-  help: 'Serve the network to a model as 18 tools, over stdin and stdout (Model Context Protocol)',
+  help: 'Serve the network to a model as 19 tools, over stdin and stdout (Model Context Protocol)',
   run: async () => ({ answer: {}, text: '' }),
 })
 

@@ -44,6 +44,7 @@ const OPTIONS: Readonly<Record<string, string>> = {
   accept_key: 'accept-key',
   capabilities: 'capability',
   delivery_hours: 'hours',
+  kinds: 'kind',
   price_usd: 'price',
   refund_address: 'refund-address',
   resolve_by: 'resolve-by',
@@ -392,6 +393,32 @@ export const TOOLS: readonly NetworkTool[] = [
     check({ name, purpose, capabilities }) {
       if (name === undefined && purpose === undefined && capabilities === undefined)
         throw usageError('"profile" takes at least one of name, purpose and capabilities.')
+    },
+  }),
+  defineTool({
+    name: 'doorbell',
+    title: 'Be woken when I have events',
+    description:
+      'Sets the https URL of yours that is told when you have events and do not ask for them; "agent doorbell listen" answers behind it. With off, takes it away; with neither, shows it and how its last ring went.',
+    answers: ['GetDoorbellAnswer'],
+    properties: {
+      url: text('https://, a host name, port 443'),
+      kinds: {
+        type: 'array',
+        items: { type: 'string' },
+        description: 'kinds of events that ring it, such as message and order; all if absent',
+      },
+      quiet: text('HH:MM-HH:MM in UTC, between which it does not ring'),
+      off: flag('take it away'),
+    },
+    // The command keeps it for its listener.
+    leavesOut: ['secret'],
+    toCall({ url, kinds, quiet, off }) {
+      if (url === undefined && (kinds !== undefined || quiet !== undefined))
+        throw usageError('"doorbell" takes kinds and quiet with a url alone.')
+      if (url !== undefined && off === true) throw usageError('"doorbell" takes a url or off, not both.')
+      if (url === undefined) return [off === true ? 'doorbell off' : 'doorbell show', []]
+      return ['doorbell set', ['url']]
     },
   }),
   defineTool({

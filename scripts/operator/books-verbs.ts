@@ -3,11 +3,11 @@ import { textOption } from '../../client/command/verb.ts'
 import type { Context } from '../../shared/context.ts'
 import { omitUndefined } from '../../shared/platform/omit-undefined.ts'
 import { formatGap } from '../../shared/operation/finding.ts'
-import { COINS, formatAmount, type Coin } from '../../shared/money/coin.ts'
+import { COINS, type Coin } from '../../shared/money/coin.ts'
 import type { CoinRecord } from '../../shared/money/coin-store.ts'
 import type { LineFilter } from '../../shared/money/journal-store.ts'
 import { heldRaw, type Account, type AccountKind, type JournalLine } from '../../shared/money/journal.ts'
-import { formatAmountOf } from './output.ts'
+import { formatAmountOf, formatSigned } from './output.ts'
 import {
   defineOperatorVerb,
   limitOf,
@@ -100,10 +100,6 @@ const viewBook = ({ coin, balances, lines, record, openings }: Book, limit: numb
   })),
   truncated: lines.length > limit,
 })
-
-/** An amount that may be below 0, in coins. */
-const formatSigned = (raw: bigint, coin: Coin): string =>
-  raw < 0n ? `-${formatAmount(-raw, coin)}` : formatAmount(raw, coin)
 
 interface Book {
   coin: Coin

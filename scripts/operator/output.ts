@@ -29,3 +29,7 @@ export function showDone(
 /** A record's amount in coins, as decimal text. */
 export const formatAmountOf = ({ amount_raw: raw, coin }: { amount_raw: string; coin: Coin }): string =>
   formatAmount(BigInt(raw), coin)
+
+/** An amount that may be below 0, in coins. */
+export const formatSigned = (raw: bigint, coin: Coin): string =>
+  raw < 0n ? `-${formatAmount(-raw, coin)}` : formatAmount(raw, coin)

@@ -2,7 +2,9 @@ import { orIfLate, waitFor } from '../embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { SECOND_MS, nowSeconds } from '../../shared/platform/time.ts'
-import { COINS, parseAmount, type Coin } from '../../shared/money/coin.ts'
+import type { ArrivalRecord } from '../../shared/money/arrival.ts'
+import { COINS, formatAmount, parseAmount, type Coin } from '../../shared/money/coin.ts'
+import { topUp, undoTopUp, type OwnMoney } from '../../shared/money/own-money.ts'
 import type { PayoutRecord } from '../../shared/money/payout.ts'
 import { undoWithdrawal, withdrawOwn } from '../../shared/money/withdrawal.ts'
 import { usageError } from '../../client/command/command-error.ts'
@@ -27,6 +29,27 @@ export const solvencyVerbs: readonly OperatorVerb[] = [
         throw usageError('"withdraw" takes COIN AMOUNT ADDRESS, or PAYOUT_ID --undo.')
       const coin = parseCoin('COIN', first)
       return showWithdrawal(await withdrawOwn(target, coin, parseAmountWord(amount, coin), address), dryRun)
+    },
+  }),
+  defineOperatorVerb({
+    name: 'top-up',
+    words: ['[COIN]', '[AMOUNT|TX]'],
+    options: { undo: flagOption('take that back') },
+    help: "Say what you put in, before or after it comes: it is the venue's own then. AMOUNT of what comes to the treasury, or all that TX brings; without words, what is announced and has not come",
+    changes: true,
+    async run({ ctx, words: [name, word], options: { undo }, dryRun }) {
+      if (name === undefined && !undo) return listAnnounced(ctx)
+      if (name === undefined || word === undefined)
+        throw usageError('"top-up" takes COIN AMOUNT, COIN TX, or no word.')
+      const target = rehearseIf(dryRun, ctx)
+      const coin = parseCoin('COIN', name)
+      const money: OwnMoney = /^[0-9a-f]{64}$/i.test(word)
+        ? { tx: word }
+        : { amountRaw: parseAmountWord(word, coin) }
+      const moved = undo
+        ? [await undoTopUp(target, coin, money)].filter((one) => one !== undefined)
+        : await topUp(target, coin, money)
+      return showOwn(coin, word, moved, undo, dryRun)
     },
   }),
   defineOperatorVerb({
@@ -58,6 +81,48 @@ function parseAmountWord(text: string, coin: Coin): bigint {
     if (!(error instanceof TypeError)) throw error
     throw usageError(`AMOUNT expected an amount of ${coin}, such as 1.5, got ${JSON.stringify(text)}.`)
   }
+}
+
+/** Lists what is announced and has not come. */
+async function listAnnounced(ctx: Context): Promise<VerbOutput> {
+  const announced = (await ctx.coins.listCoins()).flatMap(({ _id: coin, announced: words = [] }) =>
+    words.map((word) => ({ currency: coin, ...sayAnnounced(coin, word) })),
+  )
+  const lines = announced.map(({ currency, amount, tx_hash: tx }) => `${currency}  ${tx ?? amount}`)
+  return {
+    answer: { ok: true, announced, count: announced.length },
+    text: lines.length === 0 ? 'Nothing is announced that has not come.' : lines.join('\n'),
+  }
+}
+
+const sayAnnounced = (coin: Coin, word: string) =>
+  word.length === 64
+    ? { tx_hash: word, amount: null }
+    : { tx_hash: null, amount: formatAmount(BigInt(word), coin) }
+
+/** Shows what is the venue's own now, or no more; or what was announced. */
+const showOwn = (
+  coin: Coin,
+  word: string,
+  moved: readonly ArrivalRecord[],
+  isUndone: boolean,
+  dryRun: boolean,
+): VerbOutput => {
+  const amountRaw = moved.reduce((sum, { amount_raw: raw }) => sum + BigInt(raw), 0n)
+  return showDone(
+    {
+      currency: coin,
+      top_up: word,
+      state: moved.length > 0 ? 'come' : isUndone ? 'not announced' : 'announced',
+      amount: moved.length > 0 ? formatAmount(amountRaw, coin) : null,
+      account: moved[0]?.came_to ?? null,
+      ledger_entry: moved.length > 0 ? 'money_move' : null,
+    },
+    dryRun,
+    moved.length > 0 || isUndone
+      ? undefined
+      : 'It is the venue\'s own within a round after the chain shows it; "top-up" lists what has not come.',
+  )
 }
 
 /** Shows the payout that takes something out, or was to. */

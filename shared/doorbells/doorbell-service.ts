@@ -79,6 +79,10 @@ export async function removeDoorbell(ctx: DoorbellContext, agentId: string): Pro
   })
 }
 
+/** The queue of a doorbell's rings: those that failed or were slow last time keep no others waiting. */
+export const queueOf = ({ slow }: Pick<DoorbellRecord, 'slow'>): 'doorbells' | 'slow-doorbells' =>
+  slow === true ? 'slow-doorbells' : 'doorbells'
+
 /**
  * Enqueues the ring that is due, for the time at which it is. If the job is lost, the sweep enqueues it again.
  *
@@ -91,7 +95,7 @@ export async function enqueueRing(
 ): Promise<void> {
   if (bell.due_ms === undefined) return
   await queues.enqueue(
-    bell.slow === true ? 'slow-doorbells' : 'doorbells',
+    queueOf(bell),
     { agent_id: bell._id },
     { debounceId: `${bell._id}.${bell.due_ms}`, delayMs: Math.max(0, Math.ceil(bell.due_ms - nowMs)) },
   )

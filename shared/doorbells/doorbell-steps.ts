@@ -69,11 +69,12 @@ export function onNews(
   if (bell.state !== 'on') return undefined
   if (atMs <= (bell.rung_ms ?? 0) && seq <= (bell.rung_seq ?? 0)) return undefined
   const set = { news_ms: Math.max(atMs, bell.news_ms ?? 0), news_seq: seq }
-  if (bell.due_ms === undefined)
-    return step({
-      ...set,
-      due_ms: afterQuiet(Math.max(nowMs, (bell.tried_ms ?? 0) + intervalMs), bell.quiet_hours),
-    })
+  if (bell.due_ms === undefined) {
+    const fromMs = Math.max(atMs, (bell.tried_ms ?? 0) + intervalMs)
+    const loudMs = afterQuiet(Math.max(nowMs, fromMs), bell.quiet_hours)
+    // Due since the event, though it is found later: so it can be said how late a ring is.
+    return step({ ...set, due_ms: loudMs > nowMs ? loudMs : fromMs })
+  }
   return set.news_ms === bell.news_ms && seq === bell.news_seq ? undefined : step(set)
 }
 

@@ -3,6 +3,8 @@ import type { Connection } from 'mongoose'
 import { indexMarks, pushing, tellsField } from '../events/mark.ts'
 import { MAJORITY, Overtaken } from '../platform/database.ts'
 import { date, none, only, schemaOf, some, text, type RecordOf } from '../platform/fields.ts'
+import { createBatchRead, createGroups, type Outcomes } from '../platform/group-commit.ts'
+import { newStepId } from '../platform/ids.ts'
 import { rawOf, recordsOf } from '../platform/records.ts'
 import { doorbellFields, type DoorbellRecord } from './doorbell.ts'
 import type { DoorbellStep } from './doorbell-steps.ts'
@@ -40,17 +42,55 @@ const updateOf = ({ set, unset, tells }: DoorbellStep) => ({
   ...pushing({ tells }),
 })
 
+/** A doorbell as it was read, and what becomes of it. */
+export interface Taken {
+  bell: DoorbellRecord
+  step: DoorbellStep
+}
+
+const overtaken = ({ bell }: Taken) =>
+  new Overtaken(`the doorbell of ${bell._id} has changed since it was read`)
+
+/** Steps under way: few, so that those of many rings go together. */
+const AT_ONCE = 2
+
 /** Creates the store of doorbells, and of the public keys that sign rings. */
 export function createDoorbellStore(connection: Connection) {
   const doorbells = connection.model<DoorbellRecord>('Doorbell', doorbellSchema)
   const keys = connection.model<KeyRecord>('DoorbellKey', keySchema)
   const records = recordsOf(doorbells)
   const raw = () => rawOf<DoorbellRecord>(doorbells)
+
+  /** Stores steps in one command. @returns whether each was stored; Overtaken for one that found another record */
+  async function takeEach(taken: readonly Taken[]): Promise<Outcomes<void>> {
+    const named = taken.map((one) => ({ ...one, name: newStepId() }))
+    const { matchedCount } = await raw().bulkWrite(
+      named.map(({ bell, step, name }) => ({
+        updateOne: { filter: asRead(bell), update: updateOf({ ...step, set: { ...step.set, step: name } }) },
+      })) as mongoose.mongo.AnyBulkWriteOperation<DoorbellRecord>[],
+      { ordered: false },
+    )
+    const stored =
+      matchedCount === taken.length
+        ? undefined
+        : new Set(await raw().distinct('step', { _id: { $in: taken.map(({ bell }) => bell._id) } }))
+    return named.map((one) =>
+      stored === undefined || stored.has(one.name)
+        ? { status: 'fulfilled', value: undefined }
+        : { status: 'rejected', reason: overtaken(one) },
+    )
+  }
+  const take = createGroups(takeEach, { atOnce: AT_ONCE })
   return {
     models: { doorbells, keys },
-    async find(agentId: string): Promise<DoorbellRecord | undefined> {
-      return (await raw().findOne({ _id: agentId }, MAJORITY)) ?? undefined
-    },
+    /** Reads an agent's doorbell, together with others that are asked for at that moment. */
+    find: createBatchRead(
+      (agentIds: string[]) =>
+        raw()
+          .find({ _id: { $in: agentIds } }, MAJORITY)
+          .toArray(),
+      ({ _id }) => _id,
+    ),
     /** Stores a doorbell in place of the agent's earlier one; what that one tells of stays told. */
     async put({ _id, tells: _none, ...bell }: DoorbellRecord): Promise<void> {
       const gone = Object.keys(doorbellFields).filter((name) => name !== '_id' && !(name in bell))
@@ -60,20 +100,15 @@ export function createDoorbellStore(connection: Connection) {
         { upsert: true },
       )
     },
-    /** Stores a step. @throws Overtaken if the doorbell isn't as it was read */
-    async take(bell: DoorbellRecord, step: DoorbellStep): Promise<void> {
-      const { matchedCount } = await raw().updateOne(asRead(bell), updateOf(step) as object)
-      if (matchedCount === 0) throw new Overtaken(`the doorbell of ${bell._id} has changed since it was read`)
-    },
+    /**
+     * Stores a step, in one command with others that come at that moment.
+     *
+     * @throws Overtaken if the doorbell isn't as it was read
+     */
+    take: (bell: DoorbellRecord, step: DoorbellStep): Promise<void> => take({ bell, step }),
     /** Stores steps of many doorbells; of one that isn't as it was read, nothing. */
-    async takeAll(steps: readonly { bell: DoorbellRecord; step: DoorbellStep }[]): Promise<void> {
-      if (steps.length === 0) return
-      const updates = steps.map(({ bell, step }) => ({
-        updateOne: { filter: asRead(bell), update: updateOf(step) },
-      }))
-      await raw().bulkWrite(updates as mongoose.mongo.AnyBulkWriteOperation<DoorbellRecord>[], {
-        ordered: false,
-      })
+    async takeAll(taken: readonly Taken[]): Promise<void> {
+      if (taken.length > 0) await takeEach(taken)
     },
     /** Reads those of the agents' doorbells that may ring. */
     listOf: (agentIds: readonly string[]): Promise<DoorbellRecord[]> =>

@@ -56,6 +56,8 @@ export const doorbellFields = {
   failure: maybe.text,
   /** The last one failed or took long: it waits apart from others. */
   slow: maybe.flag,
+  /** Names the last change that was stored, of many that go to the database together. */
+  step: maybe.text,
 }
 export type DoorbellRecord = RecordOf<typeof doorbellFields> & Telling
 

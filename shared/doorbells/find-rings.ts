@@ -2,15 +2,10 @@ import type { Context } from '../context.ts'
 import type { EventMark } from '../events/mark.ts'
 import { enqueueRing } from './doorbell-service.ts'
 import { onAsked, onNews, onTime, OFF_AFTER_MS, type DoorbellStep } from './doorbell-steps.ts'
+import type { Taken } from './doorbell-store.ts'
 import type { DoorbellRecord } from './doorbell.ts'
 
 type FinderContext = Pick<Context, 'config' | 'database' | 'queues' | 'agents' | 'events' | 'doorbells'>
-
-/** A doorbell and what becomes of it. */
-interface Taken {
-  bell: DoorbellRecord
-  step: DoorbellStep
-}
 
 /** Agents whose doorbells are read by one query. */
 const AGENTS_AT_ONCE = 1_000

@@ -3,9 +3,9 @@ import type { Context } from '../context.ts'
 import { signPost, type SigningKey } from '../crypto/message-signature.ts'
 import { change } from '../platform/change.ts'
 import type { Config } from '../platform/config.ts'
-import { unixSeconds } from '../platform/time.ts'
+import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { openDoorbellKey } from './doorbell-key.ts'
-import { enqueueRing } from './doorbell-service.ts'
+import { enqueueRing, queueOf } from './doorbell-service.ts'
 import { onOutcome, onTry, type Outcome } from './doorbell-steps.ts'
 import type { DoorbellRecord } from './doorbell.ts'
 import { createResolver, createTlsContext, postOnce, type PostOptions } from './https-post.ts'
@@ -25,7 +25,7 @@ export function openRinger({ secrets, doorbells }: Pick<Config, 'secrets' | 'doo
   }
 }
 
-type RingContext = Pick<Context, 'config' | 'database' | 'queues' | 'doorbells'>
+type RingContext = Pick<Context, 'config' | 'database' | 'queues' | 'doorbells' | 'metrics'>
 
 /**
  * Rings an agent's doorbell if that is due, and stores how it went. First the try is stored, then it is rung: if
@@ -36,8 +36,9 @@ export async function ring(
   { key, post }: Ringer,
   agentId: string,
 ): Promise<{ rung: boolean; because?: string }> {
-  const bell = await claim(ctx, agentId)
-  if (bell === undefined) return { rung: false, because: 'it is not due' }
+  const claimed = await claim(ctx, agentId)
+  if (claimed === undefined) return { rung: false, because: 'it is not due' }
+  const { bell, dueMs } = claimed
   const startedAt = performance.now()
   const challenge = bell.state === 'unproven' ? randomBytes(32).toString('hex') : undefined
   const at = unixSeconds(ctx.database.now())
@@ -57,6 +58,10 @@ export async function ring(
     posted.kind === 'failed' ? posted.why : findFault(posted.status, posted.text, challenge, bell.secret)
   const outcome: Outcome =
     failure === undefined ? { kind: 'arrived', tookMs } : { kind: 'failed', why: failure }
+  ctx.metrics.countRing(
+    { queue: queueOf(bell), outcome: outcome.kind },
+    (ctx.database.now() - dueMs) / SECOND_MS,
+  )
   await note(ctx, bell, outcome)
   return { rung: failure === undefined, ...(failure === undefined ? {} : { because: failure }) }
 }
@@ -78,24 +83,29 @@ function findFault(
     : 'the answer was not the HMAC-SHA256 of the challenge under your secret'
 }
 
-/** Stores that a try begins. @returns the doorbell after that; undefined if none is due */
-const claim = (ctx: RingContext, agentId: string): Promise<DoorbellRecord | undefined> =>
+/** Stores that a try begins. @returns the doorbell after that, and since when it was due; undefined if none is */
+const claim = (
+  ctx: RingContext,
+  agentId: string,
+): Promise<{ bell: DoorbellRecord; dueMs: number } | undefined> =>
   change({
     now: () => ctx.database.now(),
     read: () => ctx.doorbells.find(agentId),
     decide: (bell, nowMs) => (bell === undefined ? undefined : onTry(bell, nowMs)),
     async store(step, bell) {
-      if (step === undefined || bell === undefined) return undefined
+      if (step === undefined || bell?.due_ms === undefined) return undefined
       await ctx.doorbells.take(bell, step)
-      return { ...bell, ...step.set }
+      return { bell: { ...bell, ...step.set }, dueMs: bell.due_ms }
     },
   })
 
 /** Stores how a try went, unless the doorbell was set anew or tried again since, and enqueues what is due then. */
-const note = (ctx: RingContext, tried: DoorbellRecord, outcome: Outcome): Promise<void> =>
-  change({
+function note(ctx: RingContext, tried: DoorbellRecord, outcome: Outcome): Promise<void> {
+  // It is mostly as it was stored before the try; if not, it is read.
+  const known = [tried]
+  return change({
     now: () => ctx.database.now(),
-    read: () => ctx.doorbells.find(tried._id),
+    read: async () => known.pop() ?? (await ctx.doorbells.find(tried._id)),
     decide: (bell, nowMs) => ({
       nowMs,
       step:
@@ -119,3 +129,4 @@ const note = (ctx: RingContext, tried: DoorbellRecord, outcome: Outcome): Promis
       )
     },
   })
+}

@@ -1,4 +1,6 @@
 import { z } from 'zod'
+import type { JsonValue } from '../crypto/canonical-json.ts'
+import { omitUndefined } from '../platform/omit-undefined.ts'
 
 /*
  * What closing entries state of the coins that the venue holds: read from nodes and wallet by the workers that have
@@ -43,6 +45,13 @@ export const assetsView = z.strictObject({
 export type NanoAssets = z.output<typeof nanoAccount>[]
 export type MoneroAssets = z.output<typeof moneroWallet>
 export type Assets = z.output<typeof assetsView>
+
+/** Assets as an entry's data, in which nothing is undefined. */
+export const showAssets = ({ unread: reasons, more, ...assets }: Assets): JsonValue => ({
+  ...assets,
+  unread: omitUndefined(reasons),
+  ...omitUndefined({ more }),
+})
 
 /** Whether a closing entry's `assets` have the right form. Whether they are there isn't checked. */
 export const isAssets = (stated: unknown): stated is Assets => assetsView.safeParse(stated).success

@@ -1,6 +1,5 @@
-import type { JsonValue } from '../crypto/canonical-json.ts'
 import type { StatedKeys } from './agent-keys.ts'
-import { isAssets, type Assets } from './assets.ts'
+import { isAssets, showAssets, type Assets } from './assets.ts'
 import { isReadable, type EntryRecord } from './entry.ts'
 import type { PendingEntry } from './pending.ts'
 import { closingSource, sealRecordId } from './seal.ts'
@@ -279,7 +278,7 @@ export function closingEntry(
     data: {
       seal: sealRecordId(seq),
       owed: { xno: String(owed.xno), xmr: String(owed.xmr) },
-      ...(assets === undefined ? {} : { liabilities, assets: { ...assets } as unknown as JsonValue }),
+      ...(assets === undefined ? {} : { liabilities, assets: showAssets(assets) }),
       prev_seal: prevSeal,
       log: { size, root },
       keys: { ...keys },

@@ -185,6 +185,12 @@ function moneyOfNobody(arrivals: Records<ArrivalRecord>) {
         { came_to: some, ...UNCLAIMED, $or: [{ tx: word.toLowerCase() }, { _id: word }] },
         { session, sort: { _id: 1 } },
       ),
+    /** What came to nobody, or is the operator's, as this sum to the treasury, the oldest first. */
+    listInTreasury: (coin: Coin, amountRaw: string, session: Session) =>
+      arrivals.all(
+        { coin, amount_raw: amountRaw, address_index: TREASURY_INDEX, came_to: some, ...UNCLAIMED },
+        { session, sort: { _id: 1 } },
+      ),
     /** What this transaction brought, or has this id, and is being sent back. */
     listSentBack: (word: string, session: Session) =>
       arrivals.all(

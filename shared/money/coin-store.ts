@@ -62,6 +62,8 @@ const coinFields = {
   assets_at: maybe.number,
   /** When the venue took out what is its own last; Unix seconds. */
   withdrawn_at: maybe.number,
+  /** What the operator says he puts in, and that has not come: transactions, and amounts in the smallest unit. */
+  announced: maybe.list(text),
   /** When the operator asked for proofs of control, and when making them was tried last; Unix seconds. */
   prove_asked_at: maybe.number,
   prove_tried_at: maybe.number,
@@ -195,6 +197,16 @@ export function createCoinStore(connection: Connection, addressGiver?: AddressGi
     /** Notes that the venue takes out what is its own: so two at once conflict. */
     noteWithdrawal: (coin: Coin, at: number, session: Session) =>
       coins.change({ _id: coin }, { $set: { withdrawn_at: at } }, session),
+    /** @returns false if it is there already, or as many as may be, or nobody has reported on the coin */
+    announce: (coin: Coin, word: string, most: number, session: Session) =>
+      coins.change(
+        { _id: coin, announced: { $ne: word }, [`announced.${most - 1}`]: none },
+        { $push: { announced: word } },
+        session,
+      ),
+    /** @returns whether it was there */
+    dropAnnounced: (coin: Coin, word: string, session: Session) =>
+      coins.change({ _id: coin, announced: word }, { $pull: { announced: word } }, session),
     askForProofs: (coin: Coin, at: number) => coins.change({ _id: coin }, { $set: { prove_asked_at: at } }),
     noteProveTried: (coin: Coin, at: number) =>
       coins.change({ _id: coin }, { $set: { prove_tried_at: at }, $unset: { prove_asked_at: 1 } }),

@@ -5,6 +5,7 @@ import { isNodeTrouble } from './node-errors.ts'
 import type { CoinDriver } from './driver.ts'
 import { isAlive } from './invoice-service.ts'
 import { expireInvoices } from './invoice-expiry.ts'
+import { keepAnnounced } from './own-money.ts'
 import { recordLoss } from './record-arrival.ts'
 import { settleWaiting } from './settlement.ts'
 import { scanAll, scanOne } from './record-scan.ts'
@@ -43,6 +44,7 @@ export async function watchCoin(
     await ctx.coins.report(coin, { ...reached, ...seen, ...whole }, now)
     if (before?.reachable === false) ctx.log.info(`the ${COIN_UNITS[coin].name} node is reached`)
     await settleWaiting(ctx, coin)
+    await keepAnnounced(ctx, coin, before?.announced ?? [])
     logTroubles(ctx, coin, troubles)
     // Nothing expires unless each address was scanned and all that was found was recorded.
     if (!isComplete) return result

@@ -168,7 +168,7 @@ async function checkCovered(ctx: Context, coin: Coin): Promise<Finding | undefin
     about: coin,
     what: `The venue holds ${formatSum(-ownRaw, coin)} less than what isn't its own`,
     why: 'by the books, the operator took out more, or the chain took back more, than fees and sales have brought',
-    command: `put ${formatSum(-ownRaw, coin)} into the treasury, then ${OPERATOR} unassigned keep TX`,
+    command: `put ${formatSum(-ownRaw, coin)} into the treasury, then ${OPERATOR} top-up ${coin} TX`,
   }
 }
 

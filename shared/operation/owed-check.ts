@@ -11,6 +11,7 @@ import {
   type LiabilityName,
 } from '../ledger/solvency.ts'
 import { COINS, type Coin } from '../money/coin.ts'
+import { giveOldLinesEntries } from '../money/journal-migration.ts'
 import { eachCoin } from '../money/sum-raw.ts'
 import { atOneMoment, readPending } from './one-moment.ts'
 
@@ -22,9 +23,16 @@ import { atOneMoment, readPending } from './one-moment.ts'
 /** Sums that differ, and by how much that of the ledger is above that of the journal; in the smallest unit. */
 export type Gaps = Partial<Record<LiabilityName, bigint>>
 
-/** Compares them, stores the differences for the operator, and logs a new one. */
+/**
+ * Compares them, stores the differences for the operator, and logs a new one. During an upgrade a process of a version
+ * before schema 3 may write lines of the journal without their entries: these get them now.
+ */
 export async function compareOwed(ctx: Context): Promise<void> {
-  const differences = await findOwedDifferences(ctx)
+  let differences = await findOwedDifferences(ctx)
+  if (COINS.some((coin) => Object.keys(differences[coin]).length > 0)) {
+    await giveOldLinesEntries(ctx.database.connection)
+    differences = await findOwedDifferences(ctx)
+  }
   for (const { _id: coin, ledger_gaps: known } of await ctx.coins.listCoins()) {
     const found = Object.entries(differences[coin]).map(([name, gap]) => [name, String(gap)] as const)
     const gaps = found.length === 0 ? undefined : Object.fromEntries(found)

@@ -17,6 +17,8 @@ export interface Metrics {
   countStalled(queue: string): void
   /** How many jobs of this process's queues were handed on so, and when the last was, in Unix seconds. */
   stalledJobs(): { count: number; lastAt: number }
+  /** A try to ring a doorbell. `seconds`: from when it was due until it was answered, or had failed. */
+  countRing(labels: { queue: string; outcome: 'arrived' | 'failed' }, seconds: number): void
   /** Something in the ledger's collections that no step of ours writes: somebody has to look at it. */
   countAnomaly(kind: AnomalyKind): void
   /** From now on `count` says how many callers wait for news. */
@@ -57,6 +59,7 @@ export const METRIC_PREFIX = 'agent_network_'
  */
 export const REQUEST_BUCKETS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10]
 const JOB_BUCKETS = [0.005, 0.025, 0.1, 0.5, 2, 10, 60]
+const RING_BUCKETS = [0.25, 0.5, 1, 2, 5, 10, 60]
 
 /** Creates the counters of this process, in a registry of their own. */
 export function createMetrics(): Metrics {
@@ -95,6 +98,13 @@ export function createMetrics(): Metrics {
     labelNames: ['queue'] as const,
     registers: [registry],
   })
+  const rings = new Histogram({
+    name: `${METRIC_PREFIX}doorbell_ring_seconds`,
+    help: 'Time from when a ring of a doorbell was due until it was answered or had failed, by queue and outcome: arrived, failed',
+    labelNames: ['queue', 'outcome'] as const,
+    buckets: RING_BUCKETS,
+    registers: [registry],
+  })
   const anomalies = new Counter({
     name: `${METRIC_PREFIX}ledger_anomalies_total`,
     help: 'What was met in the ledger that no step of the network writes, by kind: mark, entry, content, announcement, clock, peer, witness',
@@ -122,6 +132,7 @@ export function createMetrics(): Metrics {
       stalled.inc({ queue }, 0)
       jobs.zero({ queue, outcome: 'failed' })
     },
+    countRing: (labels, seconds) => rings.observe(labels, seconds),
     countStalled(queue) {
       stalled.inc({ queue })
       stalledJobs = { count: stalledJobs.count + 1, lastAt: Math.floor(Date.now() / 1_000) }

@@ -17,6 +17,8 @@ interface QueueRow {
   payload: z.ZodObject
   /** Jobs under way at once in one process. */
   concurrency: number
+  /** Jobs begun in a second by all processes together; as many as come if absent. */
+  perSecond?: number
   attempts: number
   pool: PoolName
   /** Who else puts jobs on it. */
@@ -155,8 +157,13 @@ export const QUEUES = {
     does: 'finds the agents with new events whose doorbells are to ring',
   },
   doorbells: { ...RING, concurrency: 1_024, does: 'rings doorbells' },
-  // Apart, so that they keep nobody else waiting.
-  'slow-doorbells': { ...RING, concurrency: 256, does: 'rings doorbells that failed or were slow last time' },
+  // Apart, so that they keep nobody else waiting; each takes up to 3 ms of the core that all rings share.
+  'slow-doorbells': {
+    ...RING,
+    concurrency: 256,
+    perSecond: 100,
+    does: 'rings doorbells that failed or were slow last time',
+  },
   // Acts on the market orders whose deadline is this second.
   'order-deadlines': {
     payload: z.object({ due_at: z.int().min(0) }),

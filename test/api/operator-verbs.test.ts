@@ -330,6 +330,8 @@ describe('npm run operator', () => {
       ['payout-hold', await owedPayout()],
       ['prove-control', 'xno'],
       ['withdraw', 'xno', '0.5', strangerAddress()],
+      ['top-up', 'xno', '0.5'],
+      ['top-up', 'xno', await nobodysMoney()],
       ['pay', (await market()).seller.id],
       ['dispute', await disputedOrder(), 'release'],
       ['dispute', await disputedOrder(), 'split', '40'],
@@ -949,7 +951,7 @@ describe('npm run operator', () => {
       treasury_short_raw: '0',
     })
     const text = await statusText()
-    expect(text).toMatch(/^treasury {2}xno: 3\.5 held, [\d.]+ owed, at nano_1of_the_treasury$/m)
+    expect(text).toMatch(/^treasury {2}xno: 3\.5 held, [\d.]+ owed, -?[\d.]+ own, at nano_1of_the_treasury$/m)
     expect(text).toMatch(/^rate {6}xno: 1 USD, .* ago$/m)
   })
 

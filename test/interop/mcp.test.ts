@@ -21,7 +21,7 @@ let stopped = false
 
 beforeAll(async () => {
   folder = mkdtempSync(path.join(os.tmpdir(), 'agent-network-mcp-'))
-  market = await startMarket({ env: { FREE_UNTIL: '2099-01-01T00:00:00Z' } })
+  market = await startMarket({ env: { FREE_UNTIL: '2099-01-01T00:00:00Z', DOORBELLS: '1' } })
   const keyFile = path.join(folder, 'seal-key')
   ensureSealKey(keyFile)
   sealing = sealOnAndOn(market.ctx, keyFile, () => stopped)
@@ -56,6 +56,7 @@ describe('the MCP server, asked by the official client', () => {
         'fund',
         'deliver',
         'profile',
+        'doorbell',
         'verify',
         'verify_solvency',
       ],
@@ -121,6 +122,11 @@ describe('the MCP server, asked by the official client', () => {
     expect(await call(bob, 'order')).toContain(orderId)
     await call(ada, 'profile', { name: 'Ada', capabilities: ['sums'] })
     expect(await call(bob, 'feed', { what: 'agents', capability: 'sums' })).toContain('"name":"Ada"')
+    const bell = await call(ada, 'doorbell', { url: 'https://bell.example/', kinds: ['message'] })
+    expect(bell).toContain('"state":"unproven"')
+    expect(bell).not.toContain('secret')
+    expect(await call(ada, 'doorbell')).toContain('"kinds":["message"]')
+    expect(await call(ada, 'doorbell', { off: true })).toContain('"doorbell":null')
     await until(() => call(bob, 'verify', { record_id: id }), /"binding":true/)
     // A seal that was made just now may wait for its signature.
     const verified = await until(() => call(bob, 'verify'), /"binding":true/)
@@ -157,6 +163,8 @@ describe('the MCP server, asked by the official client', () => {
       ['deliver', { order_id: 'mkt_1', text: 'x', plain: true, trust_card: true }, /"plain" or "trust_card"/],
       ['feed', { what: 'offers', topic: 'x' }, /"topic" does not choose among offers/],
       ['feed', { capability: 'x' }, /"capability" does not choose among posts/],
+      ['doorbell', { quiet: '22:00-06:00' }, /kinds and quiet with a url alone/],
+      ['doorbell', { url: 'https://bell.example/', off: true }, /a url or off, not both/],
       ['profile', {}, /at least one of name, purpose and capabilities/],
       ['profile', { capabilities: [1] }, /"capabilities" expected a list of values of type string/],
       ['sell', { title: 't', description: 'd', price_usd: 2, delivery_hours: 800 }, /from 0.001 to 720/],

@@ -31,11 +31,22 @@ let folder: string
 let served: Awaited<ReturnType<typeof serveVenues>>
 const at = Math.floor(Date.now() / 1_000) - 60
 const honest = Array.from({ length: HONEST }, (_, number) => makeVenue(`honest-${number}`, number + 1, at))
+const REMAINDER = 5_000n
+/** What an agent has left below a day, of which the venue takes away a part in the name of others. */
+const owning = Array.from({ length: 10 }, (_, number) =>
+  makeVenue(`owning-${number}`, number + 1, at, {
+    trade: (model, seq) => {
+      if (seq === 2) model.move('xno', 'outside', 'remainders', REMAINDER, 'agt_buyer')
+      if (seq === 3 && number % 2 === 1)
+        model.move('xno', 'remainders', 'venue', model.sums.xno.remainders - REMAINDER + 1n)
+    },
+  }),
+)
 const cheats = CHEATS.map((cheat, number) => makeVenue(`cheat-${number}`, number + 1, at, cheat))
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'venues-'))
-  served = await serveVenues([...honest, ...cheats])
+  served = await serveVenues([...honest, ...owning, ...cheats])
 })
 afterAll(async () => {
   await served.close()
@@ -46,26 +57,41 @@ const urlOf = ({ name }: Venue): string => `${served.url}/${name}`
 const judge = (
   venue: Venue,
   nodes: object = { nanoRpc: `${urlOf(venue)}/nano`, moneroRpc: `${urlOf(venue)}/xmr` },
+  token?: string,
 ) =>
   verifySolvency({
-    client: createClient({ baseUrl: urlOf(venue) }),
+    client: createClient({ baseUrl: urlOf(venue), ...(token === undefined ? {} : { token }) }),
     trust: { stateFile: join(folder, `${venue.name}.json`), pubkeys: [PUBKEY] },
     ...nodes,
   })
+
+const nodesOf = (venue: Venue) => ({ nanoRpc: `${urlOf(venue)}/nano`, moneroRpc: `${urlOf(venue)}/xmr` })
+/** The venue takes any. */
+const TOKEN = `sk_${'0'.repeat(64)}`
+/** What the buyer of every order is told: what payees and orders have, and the remainder. */
+const ownOf = ({ sums, orders }: Venue): string => {
+  const isOpen = ({ status }: Venue['orders'][number]) => status === 'paid' || status === 'disputed'
+  const heldIn = (coin: string) =>
+    orders.reduce((sum, order) => (order.coin === coin && isOpen(order) ? sum + order.held : sum), 0n)
+  const shown = [
+    ...[`${heldIn('xno')} xno in orders`, `${sums.xno.owed} xno in owed`, `${REMAINDER} xno in remainders`],
+    ...[`${heldIn('xmr')} xmr in orders`, `${sums.xmr.owed} xmr in owed`],
+  ]
+  return `yours: ${shown.filter((part) => !part.startsWith('0 ')).join(', ')}`
+}
 
 /** What a stranger says of each: a program of its own. */
 const askStranger = (venues: readonly Venue[]) =>
   askPython(PYTHON_VERIFIER[0], venues, [join(import.meta.dirname, 'stranger_solvency.py'), PUBKEY])
 
 /** What the package of Python says of each. */
-const askPackage = async (venues: readonly Venue[]) =>
-  askPython(await preparePythonProgram('pynacl', '1.6.2', 'python'), venues, [
-    '-c',
-    PACKAGE_PROGRAM,
-    PUBKEY,
-    folder,
-    join(import.meta.dirname, '../../client/python'),
-  ])
+const askPackage = async (venues: readonly Venue[], more: object = {}) =>
+  askPython(
+    await preparePythonProgram('pynacl', '1.6.2', 'python'),
+    venues,
+    ['-c', PACKAGE_PROGRAM, PUBKEY, folder, join(import.meta.dirname, '../../client/python')],
+    more,
+  )
 
 const PACKAGE_PROGRAM = `
 import hashlib, json, os, sys
@@ -76,21 +102,23 @@ for line in sys.stdin:
     venue = json.loads(line)
     state = os.path.join(folder, "package-" + hashlib.sha256(venue["url"].encode()).hexdigest())
     trust = Trust(state_file=state, pubkeys=[pubkey])
-    said = verify_solvency(Client(venue["url"]), trust, venue["nano"], venue["monero"])
-    print(json.dumps({"code": {"good": 0, "broken": 1, "unchecked": 2, "not_binding": 3}[said.verdict], "words": said.reasons}))
+    client = Client(venue["url"], venue.get("token"))
+    said = verify_solvency(client, trust, venue["nano"], venue["monero"], venue.get("agent"))
+    print(json.dumps({"text": said.text, "code": {"good": 0, "broken": 1, "unchecked": 2, "not_binding": 3}[said.verdict], "words": said.reasons}))
 `
 
 async function askPython(
   python: string,
   venues: readonly Venue[],
   args: readonly string[],
-): Promise<{ code: number; words: string[] }[]> {
+  more: object = {},
+): Promise<{ code: number; words: string[]; text?: string }[]> {
   const child = spawn(python, args, { stdio: ['pipe', 'pipe', 'inherit'] })
-  const said: { code: number; words: string[] }[] = []
+  const said: { code: number; words: string[]; text?: string }[] = []
   createInterface(child.stdout).on('line', (line) => said.push(JSON.parse(line) as (typeof said)[number]))
   for (const venue of venues) {
     const nodes = { nano: `${urlOf(venue)}/nano`, monero: `${urlOf(venue)}/xmr` }
-    child.stdin.write(`${JSON.stringify({ url: urlOf(venue), ...nodes })}\n`)
+    child.stdin.write(`${JSON.stringify({ url: urlOf(venue), ...nodes, ...more })}\n`)
   }
   child.stdin.end()
   await new Promise((resolve) => child.on('close', resolve))
@@ -119,6 +147,32 @@ describe('whoever checks what a venue holds', () => {
         isTold: true,
       })
       expect(text).not.toContain('\n')
+    },
+  )
+
+  it("is told that an agent's own money, of all its orders, is more than all that is stated", async () => {
+    for (const [number, venue] of owning.entries()) {
+      const { verdict, reasons, text } = await judge(
+        venue,
+        { ...nodesOf(venue), agentId: 'agt_buyer' },
+        TOKEN,
+      )
+      expect([verdict, reasons], text).toEqual(number % 2 === 1 ? ['broken', ['own_left_out']] : ['good', []])
+      if (number % 2 === 0) expect(text).toContain(ownOf(venue))
+    }
+    expect(owning.some(({ orders }) => orders.length > 2)).toBe(true)
+  })
+
+  it.skipIf(!canRunPythonVerifier())(
+    'is told the same by the package of Python (skipped if there is no python3)',
+    async () => {
+      const said = await askPackage(owning, { agent: 'agt_buyer', token: TOKEN })
+      for (const [number, venue] of owning.entries()) {
+        expect(said[number]).toMatchObject(
+          number % 2 === 1 ? { code: 1, words: ['own_left_out'] } : { code: 0, words: [] },
+        )
+        if (number % 2 === 0) expect(said[number]?.text).toContain(ownOf(venue))
+      }
     },
   )
 

@@ -40,6 +40,8 @@ export interface Venue {
   blocks: Map<string, Data>
   proofs: Map<string, Data>
   sums: Sums
+  /** All of them agt_buyer's. */
+  orders: readonly Order[]
 }
 
 /** What a venue does that it must not, and when. */
@@ -91,11 +93,11 @@ export class Model {
     this.entries.push({ id: this.entries.length + 1, at: this.at, kind, data } as LedgerEntry)
   }
 
-  move(coin: Coin, from: string, to: string, amount: bigint): void {
+  move(coin: Coin, from: string, to: string, amount: bigint, agent_id = 'agt_other'): void {
     const parts = this.sums[coin] as Record<string, bigint>
     if (parts[from] !== undefined) parts[from] -= amount
     if (parts[to] !== undefined) parts[to] += amount
-    this.write('money_move', { coin, from, to, amount_raw: String(amount), agent_id: 'agt_other' })
+    this.write('money_move', { coin, from, to, amount_raw: String(amount), agent_id })
   }
 
   place(): Order {
@@ -370,6 +372,7 @@ export function makeVenue(name: string, seed: number, at: number, cheat: Cheat =
     blocks: model.blocks,
     proofs: model.proofs,
     sums: model.sums,
+    orders: model.orders,
     solvency: solvencyOf(model),
   }
   cheat.serve?.(venue, model)
@@ -455,9 +458,12 @@ export async function serveVenues(
         chain_intact: true,
       })
     if (route === 'ledger') {
-      const kind = searchParams.get('kind')
+      const [kind, agent] = [searchParams.get('kind'), searchParams.get('agent')]
       const found = entries.filter(
-        (entry) => entry.id >= number('from_id', 1) && (kind === null || entry.kind === kind),
+        (entry) =>
+          entry.id >= number('from_id', 1) &&
+          (kind === null || entry.kind === kind) &&
+          (agent === null || entry.data['agent_id'] === agent),
       )
       return answer({
         ok: true,
@@ -471,11 +477,26 @@ export async function serveVenues(
     if (route === 'checkpoint')
       return response.writeHead(200, { 'content-type': 'text/plain' }).end(notes.get(name))
     if (route === 'solvency') return answer(venue.solvency)
+    if (route === 'market/orders') {
+      const ids = venue.orders.map((order) => order.id).sort()
+      const later = ids.filter((one) => one < (searchParams.get('before') ?? '~')).toReversed()
+      return answer({
+        ok: true,
+        orders: later.slice(0, Math.min(limit, MAX_ORDERS_SHOWN)).map((one) => orderAnswer(venue, one)),
+        count: 0,
+      })
+    }
+    const orderId = /^market\/order\/(.*)$/.exec(route)?.[1]
+    if (orderId !== undefined) {
+      const order = orderAnswer(venue, orderId)
+      return answer({ ok: true, order_id: orderId, status: order.status, order })
+    }
     const id = /^receipt\/(.*)$/.exec(route)?.[1]
     if (id === undefined)
       return answer({ ok: false, error: 'no_such_route', message: 'there is no such route' }, 404)
+    // A payout's entries are its own, though they name its order.
     const isOf = ({ data }: LedgerEntry) =>
-      data['seal'] === id || data['payout_id'] === id || data['order_id'] === id
+      data['seal'] === id || (data['payout_id'] ?? data['order_id']) === id
     return answer(
       receiptInLog(
         venue.chain,
@@ -493,6 +514,32 @@ export async function serveVenues(
         server.close(() => resolve())
         server.closeAllConnections()
       }),
+  }
+}
+
+/** Fewer than are asked for, so that a list has several pages. */
+const MAX_ORDERS_SHOWN = 2
+
+/** An order as GET /market/order/<id> shows it to its buyer. */
+function orderAnswer({ orders }: Venue, id: string) {
+  const { coin, price, status, owed } = orders.find((order) => order.id === id) as Order
+  const nulls = (names: string) => Object.fromEntries(names.split(' ').map((name) => [name, null]))
+  return {
+    ...{ order_id: id, offer_id: 'ofr_1', buyer_id: 'agt_buyer', seller_id: 'agt_seller', role: 'buyer' },
+    ...{ title: 't', status: status === 'done' ? 'paid_out' : status, currency: coin, price_usd: 1 },
+    ...{ amount: '1', amount_raw: String(price), fee_raw: '0', at: 1, pay_by: 1, undelivered: false },
+    ...nulls('next_transition payment_seen_at paid_at deliver_by delivered_at accept_by disputed_at'),
+    ...nulls(
+      'disputed_by closed_at paid_out_at delivery dispute_reason payout_address refund_address invoice',
+    ),
+    extensions: [],
+    payouts: owed.map(({ id: payout_id, amount, at: state }) => ({
+      ...{ payout_id, currency: coin, amount: '1', amount_raw: String(amount), state, tx_hash: null },
+      ...{ frozen: false, waits_for_chain: false, to_self: false, address: null, at: 1, changed_at: 1 },
+      salt: '0'.repeat(64),
+    })),
+    payouts_truncated: false,
+    salts: nulls('payout_address refund_address delivery dispute'),
   }
 }
 

@@ -14,7 +14,7 @@ interface Receiver {
 /** The cloud function of docs/agents.md, with a key, a secret, and a note of what it wakes. */
 async function recipe(): Promise<Receiver['default']> {
   const docs = readFileSync(new URL('../../docs/agents.md', import.meta.url), 'utf8')
-  const [, code = ''] = /```js\n(const URL = [\s\S]*?)```/.exec(docs) ?? []
+  const [, code = ''] = /```js\n(import [^\n]*\nconst URL = [\s\S]*?)```/.exec(docs) ?? []
   const filled = code
     .replace("KEYS = ['…']", `KEYS = ['${KEY}']`)
     .replace("SECRET = '…'", "SECRET = 's3cret'")

@@ -47,6 +47,12 @@ describe('a doorbell', () => {
     expect(done.due_ms).toBeUndefined()
   })
 
+  it('is due since its event, though that is found later, unless the hours are quiet by then', () => {
+    expect(news(BELL, NOW, NOW + 5 * SECOND_MS).due_ms).toBe(NOW)
+    const evening = { ...BELL, quiet_hours: { from: '12:00', to: '13:00' } }
+    expect(news(evening, NOW - SECOND_MS, NOW + SECOND_MS).due_ms).toBe(NOW + HOUR_MS)
+  })
+
   it('rings for what comes within an interval once, when it is over', () => {
     let bell = ended(tried(news(BELL, NOW), NOW), arrived, NOW + 20)
     for (const at of [1, 2, 3]) bell = news(bell, NOW + at * SECOND_MS)

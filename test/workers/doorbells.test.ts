@@ -8,9 +8,12 @@ import { runAgent } from '../../client/command/run.ts'
 import { createTokenFile, tokenFilePath } from '../../client/token-file.ts'
 import { verifyPost } from '../../shared/crypto/message-signature.ts'
 import { openDoorbellKey } from '../../shared/doorbells/doorbell-key.ts'
+import { enqueueRing } from '../../shared/doorbells/doorbell-service.ts'
+import type { DoorbellRecord } from '../../shared/doorbells/doorbell.ts'
 import { createTlsContext } from '../../shared/doorbells/https-post.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { closeContext } from '../../shared/context.ts'
+import { newId } from '../../shared/platform/ids.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { DAY_MS, HOUR_MS, unixSeconds } from '../../shared/platform/time.ts'
 import { startPool, type Pool } from '../../workers/pool.ts'
@@ -40,7 +43,8 @@ beforeAll(async () => {
   const env = {
     DOORBELLS: '1',
     DOORBELL_INTERVAL_SECONDS: String(INTERVAL_SECONDS),
-    DOORBELL_TEST_HOSTS: `bell.example:${bells.port}=127.0.0.1`,
+    // Nobody listens at the second one.
+    DOORBELL_TEST_HOSTS: `bell.example:${bells.port}=127.0.0.1,gone.example:9=127.0.0.1`,
   }
   service = await startService({ env, queues: [...WITHOUT_LEDGER, 'find-rings'] })
   const { mongodbUrl = '', redisUrl = '', queuePrefix } = service.ctx.config
@@ -296,6 +300,79 @@ describe('a doorbell', () => {
       await service.ctx.queues.get(name).obliterate({ force: true })
     ringing.pool = startPool(ringing.ctx, ['doorbells', 'slow-doorbells'])
     await whenRung(agent, 1)
+  })
+
+  it('that failed is tried beside at most 99 such others a second, however many are due', async () => {
+    const nowMs = service.ctx.database.now()
+    const failing = Array.from({ length: 460 }, (): DoorbellRecord => ({
+      ...{
+        _id: newId('agent'),
+        rev: 'r',
+        url: 'https://gone.example:9/',
+        kinds: ['message'],
+        at: unixSeconds(nowMs),
+      },
+      ...{ state: 'on', tries: 3, begun_ms: nowMs, due_ms: nowMs, failing_ms: nowMs, slow: true },
+    }))
+    await service.ctx.doorbells.models.doorbells.insertMany(failing)
+    await Promise.all(failing.map((bell) => enqueueRing(service.ctx, bell, nowMs)))
+    const ids = new Set(failing.map(({ _id }) => _id))
+    const begun = await waitFor(
+      'all tries',
+      async () => {
+        const jobs = await service.ctx.queues.get('slow-doorbells').getJobs(['completed'])
+        const own = jobs.filter(({ data }) => ids.has((data as { agent_id: string }).agent_id))
+        return own.length < failing.length
+          ? undefined
+          : own.map(({ processedOn = 0 }) => processedOn).toSorted((a, b) => a - b)
+      },
+      LIMIT,
+    )
+    // Those of another test may have begun the first second, of which the first hundred then have only the end.
+    expect((begun[400] ?? 0) - (begun[0] ?? 0)).toBeGreaterThan(2_900)
+    await service.ctx.doorbells.models.doorbells.deleteMany({ _id: { $in: [...ids] } })
+  })
+
+  it('whose change goes to the database with those of others fails alone if it was changed meanwhile', async () => {
+    const { doorbells } = service.ctx
+    const bells = Array.from({ length: 20 }, (): DoorbellRecord => ({
+      ...{ _id: newId('agent'), rev: 'before', url: 'https://bell.example/', kinds: ['message'], at: 0 },
+      ...{ state: 'on', tries: 0 },
+    }))
+    await doorbells.models.doorbells.insertMany(bells)
+    const [changed = '', twice = ''] = bells.map(({ _id }) => _id)
+    await doorbells.models.doorbells.updateOne({ _id: changed }, { $set: { rev: 'after' } })
+    const step = (tries: number) => ({ set: { tries, tried_ms: 1 }, unset: [], tells: [] })
+    const outcomes = await Promise.allSettled([
+      ...bells.map((bell) => doorbells.take(bell, step(1))),
+      ...bells.filter(({ _id }) => _id === twice).map((bell) => doorbells.take(bell, step(2))),
+    ])
+    const failed = outcomes.flatMap(({ status }, at) => (status === 'rejected' ? [at] : []))
+    expect(failed).toEqual([0, 20])
+    const [first, second, third] = await Promise.all(bells.slice(0, 3).map(({ _id }) => doorbells.find(_id)))
+    expect([first?.tries, second?.tries, third?.tries]).toEqual([0, 1, 1])
+    await doorbells.models.doorbells.deleteMany({ _id: { $in: bells.map(({ _id }) => _id) } })
+  })
+
+  it('says in the metrics how late its rings are', async () => {
+    const { agent } = await withBell()
+    const read = async () => {
+      const text = await ringing.ctx.metrics.registry.getSingleMetricAsString(
+        'agent_network_doorbell_ring_seconds',
+      )
+      const arrived = /_bucket\{le="(\S+)",queue="doorbells",outcome="arrived"\} (\d+)/g
+      return new Map([...text.matchAll(arrived)].map(([, le = '', count]) => [le, Number(count)]))
+    }
+    const before = await read()
+    await send(agent)
+    await whenRung(agent, 1)
+    await waitFor(
+      'one more',
+      async () => ((await read()).get('+Inf') === (before.get('+Inf') ?? 0) + 1 ? true : undefined),
+      LIMIT,
+    )
+    // Not from some other clock's beginning.
+    expect((await read()).get('60')).toBe((before.get('60') ?? 0) + 1)
   })
 
   it('can be taken away and set anew, which is proven anew', async () => {

@@ -9,7 +9,7 @@ import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
 import { giveOldLinesEntries } from '../../shared/money/journal-migration.ts'
 import { move, type Account, type JournalLine, type LineIds } from '../../shared/money/journal.ts'
-import { findOwedDifferences } from '../../shared/operation/owed-check.ts'
+import { compareOwed, findOwedDifferences } from '../../shared/operation/owed-check.ts'
 import { openLedger, type TestLedger } from '../support/ledger.ts'
 import {
   NODE_VERIFIER,
@@ -114,6 +114,22 @@ it('the first seal after an upgrade counts all entries, those that the old lines
   expect((await ctx.entries.search(1, 1_000, { kind: 'money_move' }, 100)).length).toBe(4)
   expect(await findOwedDifferences(ctx)).toEqual({ xno: {}, xmr: {} })
   for (const said of await verdicts()) expect(said).toEqual({ code: 0, findings: [] })
+})
+
+it('a line that an earlier version writes during the upgrade gets its entry with the next comparison, once', async () => {
+  const { ctx } = ledger
+  await writeMoney()
+  await ledger.seal()
+  await write(line('pay_9/arrived', 'chain', 'unassigned', 9n))
+  await ctx.journal.models.journal.updateOne({ _id: 'pay_9/arrived' }, { $unset: { pending: 1 } })
+  expect((await findOwedDifferences(ctx)).xno).toEqual({ unassigned: -9n })
+  for (let times = 0; times < 2; times++) {
+    await compareOwed(ctx)
+    expect(await findOwedDifferences(ctx)).toEqual({ xno: {}, xmr: {} })
+    await ledger.seal()
+  }
+  expect((await ctx.entries.search(1, 1_000, { kind: 'money_move' }, 100)).length).toBe(5)
+  expect(await statedBy(2)).toMatchObject({ xno: { unassigned: String(BigInt(XNO.unassigned) + 9n) } })
 })
 
 it.each<[string, (data: Data) => Data]>([

@@ -243,6 +243,54 @@ describe('unassigned', () => {
     expect(venue.holds(payer).receivableRaw).toBe(XNO)
   })
 
+  it('lists nothing that the operator said beforehand to put in: it is the venue’s own a round after it came', async () => {
+    await gap()
+    expect(await operator('top-up', 'xno', '3', '--dry-run')).toMatchObject({ exitCode: 0 })
+    expect(await operator('top-up', 'xno', '3')).toMatchObject({ exitCode: 0, state: 'announced' })
+    expect(await operator('top-up', 'xno', '3')).toMatchObject({ error: 'wrong_state' })
+    expect(await operator('top-up')).toMatchObject({
+      announced: [{ currency: 'xno', amount: '3' }],
+      count: 1,
+    })
+    // Not this sum, and not the treasury.
+    venue.pay(venue.wallet.treasury, 2n * XNO)
+    await stray(3n * XNO)
+    await work()
+    expect([await balance('unassigned'), await balance('operator')]).toEqual([5n * XNO, 0n])
+    venue.pay(venue.wallet.treasury, 3n * XNO)
+    venue.pay(venue.wallet.treasury, 3n * XNO)
+    for (let rounds = 0; rounds < 3; rounds++) await work()
+    // What was said once counts once.
+    expect([await balance('unassigned'), await balance('operator')]).toEqual([8n * XNO, 3n * XNO])
+    expect([await operator('top-up'), await gap()]).toMatchObject([{ announced: [], count: 0 }, '0'])
+  })
+
+  it('lists nothing that top-up names afterwards, by its transaction or a sum that came once, until --undo', async () => {
+    await gap()
+    const tx = venue.pay(venue.wallet.treasury, XNO)
+    venue.pay(venue.wallet.treasury, 2n * XNO)
+    await work()
+    expect(await operator('top-up', 'xno', tx)).toMatchObject({
+      exitCode: 0,
+      ...{ state: 'come', amount: '1', account: 'operator' },
+    })
+    expect(await operator('top-up', 'xno', tx)).toMatchObject({ error: 'wrong_state' })
+    expect(await operator('top-up', 'xno', '2')).toMatchObject({ state: 'come', amount: '2' })
+    expect([await balance('unassigned'), await balance('operator')]).toEqual([0n, 3n * XNO])
+    expect(await operator('top-up', 'xno', tx, '--undo')).toMatchObject({ account: 'unassigned' })
+    venue.pay(venue.wallet.treasury, XNO)
+    await work()
+    expect(await operator('top-up', 'xno', '1')).toMatchObject({ error: 'wrong_state' })
+    expect([await balance('unassigned'), await balance('operator')]).toEqual([2n * XNO, 2n * XNO])
+    const coming = 'ab'.repeat(32)
+    expect(await operator('top-up', 'xno', coming)).toMatchObject({ state: 'announced' })
+    expect(await operator('top-up', 'xno', coming, '--undo')).toMatchObject({ state: 'not announced' })
+    expect(await operator('top-up', 'xno', '7', '--undo')).toMatchObject({ error: 'no_such_record' })
+    for (const words of [['xno'], ['xno', 'much'], ['usd', '1']])
+      expect(await operator('top-up', ...words)).toMatchObject({ exitCode: 2 })
+    expect(await gap()).toBe('0')
+  })
+
   it('keep makes it the operator’s, who then can’t send it back before he takes that back', async () => {
     await gap()
     const tx = venue.pay(venue.wallet.treasury, XNO)

@@ -131,6 +131,11 @@ const coins: NetworkCollector = {
       "By how much what the venue holds by the books is less than what isn't its own, in whole coins",
       ['coin'],
     )
+    const own = gauge(
+      'own_coins',
+      "What is the venue's own of what it holds by the books, below 0 if that is less than what isn't, in whole coins",
+      ['coin'],
+    )
     const gapAge = gauge('solvency_gap_age_seconds', 'How long ago books and chain were compared', ['coin'])
     const treasury = gauge('treasury_coins', 'What the treasury holds, in whole coins', ['coin'])
     const rateAge = gauge(
@@ -151,6 +156,7 @@ const coins: NetworkCollector = {
         halted.set({ coin }, Number(state.halted !== undefined))
         if (state.gap_raw !== undefined) gap.set({ coin }, inCoins(BigInt(state.gap_raw), coin))
         const ownRaw = await ctx.journal.own(coin)
+        own.set({ coin }, inCoins(ownRaw, coin))
         uncovered.set({ coin }, ownRaw < 0n ? inCoins(-ownRaw, coin) : 0)
         if (state.gap_at !== undefined)
           gapAge.set({ coin }, Math.max(0, ctx.database.now() / SECOND_MS - state.gap_at))

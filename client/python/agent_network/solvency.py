@@ -6,10 +6,12 @@ import json
 import re
 import urllib.request
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from urllib.parse import quote
 
 import seal_verify  # type: ignore[import-untyped]
 
 from .client import Client
+from .errors import Refusal, TransportError
 from .verifying import Trust, Verified, check_receipt
 
 COINS = ("xno", "xmr")
@@ -34,10 +36,10 @@ def _require(holds: bool, word: str, sentence: str, verdict: str = "broken") -> 
         raise _Wrong(verdict, word, sentence)
 
 
-def verify_solvency(client: Client, trust: Trust, nano_rpc: Optional[str] = None, monero_rpc: Optional[str] = None) -> Verified:
+def verify_solvency(client: Client, trust: Trust, nano_rpc: Optional[str] = None, monero_rpc: Optional[str] = None, agent_id: Optional[str] = None) -> Verified:
     """Verifies the ledger, and that what the newest signed seal states as assets is there, is controlled by the venue and
-    covers what it states to owe. Without the RPC of a Nano node, or of a monero-wallet-rpc, that coin stays unchecked. `text`
-    is one line."""
+    covers what it states to owe. Without the RPC of a Nano node, or of a monero-wallet-rpc, that coin stays unchecked. With
+    `agent_id`, whose token the client has, also that what the ledger owes that agent is in those sums. `text` is one line."""
     keys = [word for key in trust.pubkeys for word in ("--pubkey", key)]
     policy = ["--policy", trust.policy_file] if trust.policy_file else []
     age = ["--max-age", str(trust.max_age)] if trust.max_age is not None else []
@@ -48,7 +50,7 @@ def verify_solvency(client: Client, trust: Trust, nano_rpc: Optional[str] = None
     if verdict == "unchecked":
         outcomes.append((verdict, ledger["error"], ledger["message"]))
     elif verdict != "broken":
-        outcomes += _judge(client, trust, ledger, {"xno": nano_rpc, "xmr": monero_rpc})
+        outcomes += _judge(client, trust, ledger, {"xno": nano_rpc, "xmr": monero_rpc}, agent_id)
     verdicts = [outcome[0] for outcome in outcomes]
     worst = next((one for one in ("broken", "unchecked", "not_binding") if one in verdicts), "good")
     text = "; ".join(sentence if word == "covered" else f"{word}: {sentence}" for _, word, sentence in outcomes)
@@ -123,7 +125,7 @@ def _are_assets(assets: Any) -> bool:
     )
 
 
-def _judge(client: Client, trust: Trust, ledger: Json, nodes: Mapping[str, Optional[str]]) -> List[Outcome]:
+def _judge(client: Client, trust: Trust, ledger: Json, nodes: Mapping[str, Optional[str]], agent: Optional[str]) -> List[Outcome]:
     stated: List[_Statement] = []
 
     def read() -> List[Outcome]:
@@ -133,6 +135,8 @@ def _judge(client: Client, trust: Trust, ledger: Json, nodes: Mapping[str, Optio
     outcomes = _part("", read)
     for coin in COINS if stated else ():
         outcomes += _part(f"{coin}: ", lambda coin=coin: [_judge_coin(coin, stated[0], nodes[coin])])  # type: ignore[misc]
+    if stated and agent is not None:
+        outcomes += _part("yours: ", lambda: [_judge_own(stated[0], agent)])
     return outcomes
 
 
@@ -291,3 +295,57 @@ def _in_flight(coin: str, stated: _Statement) -> int:
         if steps and steps[-1]["data"].get("step") == "sent" and steps[-1]["data"].get("coin") == coin and steps[-1]["at"] >= since:
             total += int(steps[-1]["data"]["amount_raw"])
     return total
+
+
+def _own_orders(client: Client) -> List[str]:
+    """All orders of the client's agent."""
+    found: Dict[str, bool] = {}
+    for _ in range(MAX_PAGES):
+        known = len(found)
+        for order in client.orders(before=list(found)[-1] if found else None, limit=100)["orders"]:
+            found[order["order_id"]] = True
+        if len(found) == known:
+            return list(found)
+    raise _Wrong("unchecked", "too_long", "there are too many orders to be read")
+
+
+def _judge_own(stated: _Statement, agent: str) -> Outcome:
+    """Compares what the ledger says the agent is owed, by the receipts of its orders and payouts and by its moves of money, with
+    the whole."""
+    own = {coin: dict.fromkeys(seal_verify.PARTS, 0) for coin in COINS}
+
+    def add(entries: Iterable[Json], parts: Sequence[str]) -> None:
+        met: Dict[str, bool] = {}
+        for entry in entries:
+            change = seal_verify.part_changes(entry, met) if entry["id"] <= stated.entry_id else None
+            if isinstance(change, tuple):
+                for part in parts:
+                    own[change[0]][part] += change[1].get(part, 0)
+
+    try:
+        for name in _own_orders(stated.client):
+            order = stated.client.order(name)["order"]
+            records = [name, *(payout["payout_id"] for payout in order["payouts"])]
+            is_open = order["status"] in ("paid", "delivered", "disputed")
+            add([entry for record in records for entry in stated.record(record)], ("orders", "owed") if is_open else ("owed",))
+    except (Refusal, TransportError) as error:
+        raise _Wrong("unchecked", "unreachable", str(error)) from None
+    add(_moves(stated, agent), seal_verify.PARTS)
+    sums = [(coin, part, own[coin][part]) for coin in COINS for part in seal_verify.PARTS]
+    over = next((f"{coin} {part}" for coin, part, total in sums if total > stated.liabilities[coin][part]), None)
+    _require(over is None, "own_left_out", f"your {over} are more than all that is stated")
+    shown = ", ".join(f"{total} {coin} in {part}" for coin, part, total in sums if total)
+    return ("good", "covered", f"yours: {shown or 'nothing'}")
+
+
+def _moves(stated: _Statement, agent: str) -> List[Json]:
+    """The agent's moves of money in the ledger."""
+    found: List[Json] = []
+    start = 1
+    for _ in range(MAX_PAGES):
+        page = stated.ask(f"/api/v1/ledger?kind=money_move&agent={quote(agent, safe='')}&from_id={start}&limit=1000")
+        found += page.get("entries") or []
+        if page.get("more") is not True or page.get("next_id", 0) <= start:
+            return found
+        start = page["next_id"]
+    raise _Wrong("unchecked", "too_long", "the ledger is too long to be searched")
