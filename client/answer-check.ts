@@ -2,33 +2,106 @@
  * Checks answers by their schemas: a service, or whoever is between, may send anything. Fields that a schema does
  * not name pass as they are, so a service may add some.
  */
-import { SCHEMAS } from './schemas.ts'
+import { FORMS, PATTERNS } from './schemas.ts'
+import { isObject } from './verify/values.ts'
 
 /**
- * The part of JSON Schema that describes an answer, but that it names the fields that may be absent, which are fewer
- * than those that are required, and that integers are from 0. Names in `$ref` are those of SCHEMAS. `x-forms`: an
- * object has one of several forms, each of which requires fields of its own and fixes some booleans.
+ * A form of FORMS as JSON Schema has it, but that it names the fields that may be absent, which are fewer than those that
+ * are required, and that integers are from 0. `x-forms`: an object has one of several forms, each of which requires fields
+ * of its own and fixes some booleans.
  */
 export interface Schema {
-  readonly $ref?: string
-  readonly type?: string | readonly string[]
-  readonly properties?: Readonly<Record<string, Schema>>
-  readonly optional?: readonly string[]
-  readonly 'x-forms'?: readonly {
-    readonly required: readonly string[]
-    readonly const?: Readonly<Record<string, boolean>>
-  }[]
-  readonly additionalProperties?: Schema
-  readonly items?: Schema
-  readonly anyOf?: readonly Schema[]
-  readonly allOf?: readonly Schema[]
-  readonly pattern?: string
-  readonly minimum?: number
-  readonly maximum?: number
+  $ref?: string
+  type?: string | readonly string[]
+  properties?: Record<string, Schema>
+  optional?: string[]
+  'x-forms'?: { required: string[]; const: Record<string, boolean> }[]
+  additionalProperties?: Schema
+  items?: Schema
+  anyOf?: Schema[]
+  allOf?: Schema[]
+  pattern?: string
+  minimum?: number
+  maximum?: number
 }
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
+const LETTERS: Readonly<Record<string, string>> = {
+  ...{
+    s: 'string',
+    n: 'number',
+    i: 'integer',
+    t: 'integer',
+    b: 'boolean',
+    z: 'null',
+    a: 'array',
+    o: 'object',
+  },
+}
+/** The end of the year 9999 in Unix seconds. */
+const LAST_SECOND = 253_402_300_799
+
+/** Reads a form; scripts/docs/client-methods.ts has the notation. */
+function readForm(text: string): Schema {
+  let at = 0
+  /** Takes what matches at the place that is reached; '' if nothing does. */
+  const take = (pattern: RegExp): string => {
+    pattern.lastIndex = at
+    const [taken = ''] = pattern.exec(text) ?? []
+    at += taken.length
+    return taken
+  }
+  const readOne = (): Schema => {
+    const name = take(/[A-Z]\w*/y)
+    if (name !== '') return { $ref: `#/$defs/${name}` }
+    const letters = take(/[a-z]+/y)
+    const types = [...letters].map((letter) => LETTERS[letter] ?? '')
+    const schema: Schema = letters === '' ? {} : { type: types.length === 1 ? (types[0] ?? '') : types }
+    if (letters.includes('t')) schema.maximum = LAST_SECOND
+    const pattern = take(/\/\d+/y)
+    if (pattern !== '') schema.pattern = PATTERNS[Number(pattern.slice(1))] ?? ''
+    for (const [bound, name] of [
+      [/>\d+/y, 'minimum'],
+      [/<\d+/y, 'maximum'],
+    ] as const) {
+      const taken = take(bound)
+      if (taken !== '') schema[name] = Number(taken.slice(1))
+    }
+    if (take(/\[/y) !== '') schema.items = readAny(/\]/y)
+    if (take(/\{/y) !== '') {
+      schema.properties = {}
+      for (let field = take(/\w+/y); field !== ''; field = take(/\w+/y)) {
+        if (take(/\?/y) !== '') (schema.optional ??= []).push(field)
+        take(/ /y)
+        schema.properties[field] = readAny(/,?/y)
+      }
+      take(/\}/y)
+    }
+    if (take(/\*\(/y) !== '') schema.additionalProperties = readAny(/\)/y)
+    const forms = take(/#[^#]*#/y)
+    if (forms !== '') schema['x-forms'] = forms.slice(1, -1).split(';').map(readWords)
+    return schema
+  }
+  const readMany = (read: () => Schema, sign: RegExp, name: 'anyOf' | 'allOf'): Schema => {
+    const parts = [read()]
+    while (take(sign) !== '') parts.push(read())
+    return parts.length === 1 ? (parts[0] ?? {}) : { [name]: parts }
+  }
+  const readAny = (end: RegExp): Schema => {
+    const schema = readMany(() => readMany(readOne, /&/y, 'allOf'), /\|/y, 'anyOf')
+    take(end)
+    return schema
+  }
+  return readAny(/$/y)
+}
+
+function readWords(form: string): { required: string[]; const: Record<string, boolean> } {
+  const words = form.split(' ')
+  const fixed = words.filter((word) => word.includes('=')).map((word) => word.split('='))
+  return {
+    required: words.filter((word) => !word.includes('=')),
+    const: Object.fromEntries(fixed.map(([name, value]) => [name, value === 'true'])),
+  }
+}
 
 /** What a value of each type is, and whether one is it. */
 const TYPES: Readonly<Record<string, readonly [what: string, isIt: (value: unknown) => boolean]>> = {
@@ -41,11 +114,19 @@ const TYPES: Readonly<Record<string, readonly [what: string, isIt: (value: unkno
   object: ['an object', isObject],
 }
 
-const DEFINITIONS: Readonly<Record<string, Schema>> = SCHEMAS
+const texts = new Map(FORMS.map((line) => line.split(/ (.*)/) as [name: string, form: string]))
+const schemas = new Map<string, Schema>()
+
+/** The schema of this name; any value if there is none. @internal */
+export function schemaOf(name: string): Schema {
+  const schema = schemas.get(name) ?? readForm(texts.get(name) ?? '')
+  schemas.set(name, schema)
+  return schema
+}
 
 /** The schema that a reference names, or the schema itself. @internal */
 export const resolveRef = (schema: Schema): Schema =>
-  schema.$ref === undefined ? schema : (DEFINITIONS[schema.$ref.slice('#/$defs/'.length)] ?? {})
+  schema.$ref === undefined ? schema : schemaOf(schema.$ref.slice('#/$defs/'.length))
 
 /**
  * What is wrong with a value, beginning with its place in the answer: `posts[2].at: expected a whole number`.
@@ -80,7 +161,7 @@ function findProblemWithin(schema: Schema, value: unknown, path: string): string
   const placeOf = (name: string): string => (path === '' ? name : `${path}.${name}`)
   const has = (name: string): boolean => value[name] !== undefined
   const isOf = (form: NonNullable<typeof forms>[number]): boolean =>
-    form.required.every(has) && Object.entries(form.const ?? {}).every(([name, one]) => value[name] === one)
+    form.required.every(has) && Object.entries(form.const).every(([name, one]) => value[name] === one)
   const missing = Object.keys(properties).find((name) => !has(name) && !optional.includes(name))
   if (missing !== undefined) return `${placeOf(missing)}: expected ${describe(properties[missing])}`
   if (forms !== undefined && !forms.some(isOf))

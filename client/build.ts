@@ -75,7 +75,7 @@ await bundle(
     { name: 'base', test: /client\/(sealed-box|register|author-signatures|client)\.ts/, priority: 1 },
     {
       name: 'node',
-      test: /client\/(verify\/|messages|own-ledger|solvency|verify-receipt|token-file|command\/(format|command-error))/,
+      test: /client\/(verify\/|messages|own-ledger|solvency|verify-receipt|token-file|doorbell|command\/(format|command-error))/,
     },
   ],
 )
@@ -83,12 +83,6 @@ await bundle(
   { platform: at('platform.ts'), threads: at('miner/threads.ts') },
   {
     external: [/^node:/],
-    // Of the search in WebAssembly, which other files have, this one needs nothing.
-    treeshake: {
-      manualPureFunctions: ['createVariedSchedule', 'Uint32Array', 'simd'],
-      propertyReadSideEffects: false,
-      unknownGlobalSideEffects: false,
-    },
   },
 )
 await bundle(

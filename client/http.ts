@@ -1,5 +1,6 @@
-import { findProblem, type Schema } from './answer-check.ts'
+import { findProblem, schemaOf } from './answer-check.ts'
 import { RefusalError, TransportError, isPassing, type RefusalBody } from './errors.ts'
+import { isObject, MAX_ANSWER_BYTES, measureJson } from './verify/values.ts'
 
 export interface HttpOptions {
   /**
@@ -28,22 +29,20 @@ export type Answer<View extends object> = { ok: true } & View
 /** The query of a URL; undefined values are left out, and a list is one parameter for each of its texts. */
 export type Query = Readonly<Record<string, string | number | readonly string[] | undefined>>
 
-/** The calls of one kind: with the token, or without it. An answer must be as its schema says. */
+/** The calls of one kind: with the token, or without it. An answer must be of its form in schemas.ts, if one is named. */
 export interface Calls {
   /** A GET, which is tried again after a 503 that says when, at most twice and 10 s each. */
-  get<View extends object>(schema: Schema, path: string, query?: Query): Promise<Answer<View>>
+  get<View extends object>(form: string | undefined, path: string, query?: Query): Promise<Answer<View>>
   /** A GET that changes something, so that it is sent once. */
-  getOnce<View extends object>(schema: Schema, path: string, query?: Query): Promise<Answer<View>>
+  getOnce<View extends object>(form: string | undefined, path: string, query?: Query): Promise<Answer<View>>
   /** Sent once, whatever happens. */
-  post<View extends object>(schema: Schema, path: string, body?: object): Promise<Answer<View>>
+  post<View extends object>(form: string | undefined, path: string, body?: object): Promise<Answer<View>>
   /** A DELETE, sent once. */
-  remove<View extends object>(schema: Schema, path: string): Promise<Answer<View>>
+  remove<View extends object>(form: string | undefined, path: string): Promise<Answer<View>>
 }
 
 const API_BASE = '/api/v1'
 const TIMEOUT_MS = 30_000
-/** After decompression. The largest honest answer, 10 000 entries of the ledger, is a tenth of it. */
-const MAX_ANSWER_BYTES = 16 * 2 ** 20
 const MAX_ANSWER_DEPTH = 100
 const MAX_REPEATS = 2
 const MAX_RETRY_AFTER_SECONDS = 10
@@ -127,18 +126,18 @@ export function createCalls(options: HttpOptions): { open: Calls; authed: Calls 
   }
 
   const callsWith = (token: string | undefined): Calls => {
-    const toGet = (schema: Schema, path: string, query?: Query): Sent => ({
+    const toGet = (form: string | undefined, path: string, query?: Query): Sent => ({
       method: 'GET',
       url: base + path + formatQuery(query),
       token,
-      schema,
+      form,
     })
     return {
       get: (...asked) => getRepeating(toGet(...asked)),
       getOnce: (...asked) => sendOnce(options, toGet(...asked)),
-      post: (schema, path, body = {}) =>
-        sendOnce(options, { method: 'POST', url: base + path, token, body, schema }),
-      remove: (schema, path) => sendOnce(options, { method: 'DELETE', url: base + path, token, schema }),
+      post: (form, path, body = {}) =>
+        sendOnce(options, { method: 'POST', url: base + path, token, body, form }),
+      remove: (form, path) => sendOnce(options, { method: 'DELETE', url: base + path, token, form }),
     }
   }
   return { open: callsWith(undefined), authed: callsWith(options.token) }
@@ -152,7 +151,7 @@ export interface Sent {
   token?: string | undefined
   body?: object | undefined
   /** Of its answer; any object if absent. */
-  schema?: Schema | undefined
+  form?: string | undefined
 }
 
 /**
@@ -228,14 +227,14 @@ function formatQuery(query: Query = {}): string {
 function readAnswer<View extends object>(
   response: Response,
   text: string,
-  { method, url, schema = {} }: Sent,
+  { method, url, form }: Sent,
 ): Answer<View> {
   const { status } = response
   const retryAfterSeconds = readRetryAfter(response.headers.get('Retry-After'))
   const value = parseJson(text)
   if (isRefusal(value) && status >= 400) throw new RefusalError(status, value, retryAfterSeconds)
   if (response.ok && isObject(value) && value['ok'] === true) {
-    const problem = findProblem(schema, value)
+    const problem = form === undefined ? undefined : findProblem(schemaOf(form), value)
     if (problem === undefined) return value as Answer<View>
     throw toBadAnswer(response, method, url, `was not answered as this service does: ${problem}`)
   }
@@ -301,38 +300,12 @@ async function readText({ body }: Response, signals: readonly AbortSignal[]): Pr
 
 /** Parses JSON. @returns undefined for other text, and for a value nested too deep to be written out again */
 function parseJson(text: string): unknown {
-  if (nestsDeeperThan(text, MAX_ANSWER_DEPTH)) return undefined
+  if (measureJson(text).depth > MAX_ANSWER_DEPTH) return undefined
   try {
     return JSON.parse(text)
   } catch {
     return undefined // readAnswer says what came instead
   }
-}
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
-/** Whether a JSON text nests deeper than `limit`, by its brackets outside strings, before it is parsed. */
-function nestsDeeperThan(text: string, limit: number): boolean {
-  let depth = 0
-  for (let at = 0; at < text.length; at++) {
-    const char = text[at]
-    if (char === '"') at = endOfString(text, at)
-    else if (char === '[' || char === '{') depth++
-    else if (char === ']' || char === '}') depth--
-    if (depth > limit) return true
-  }
-  return false
-}
-
-/**
- * The place of the quotation mark that closes the string opened at `start`; at or beyond the end if none
- * does.
- */
-function endOfString(text: string, start: number): number {
-  let at = start + 1
-  while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1
-  return at
 }
 
 function isRefusal(value: unknown): value is RefusalBody {

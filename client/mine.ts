@@ -1,5 +1,6 @@
 import type { Answer, Client, FreeCredit, SubmitWorkAnswer, WorkOrder } from './client.ts'
 import { RefusalError, isPassing } from './errors.ts'
+import { given } from './given.ts'
 import { pause } from './http.ts'
 import { mineShares } from './miner/miner.ts'
 import type { NativeSearch } from './miner/native-search.ts'
@@ -77,10 +78,7 @@ export async function mineDays(options: MineDaysOptions): Promise<MinedDays> {
   const resumed = chooseState(kept, options, Date.now() / 1000)
   let state = resumed
   if (state === undefined) {
-    const answer = await client.invoice({
-      currency: 'pow',
-      ...(options.days === undefined ? {} : { days: options.days }),
-    })
+    const answer = await client.invoice({ currency: 'pow', ...given({ days: options.days }) })
     if ('free' in answer) return { kind: 'free', answer }
     if (!('order' in answer))
       throw new Error(
@@ -195,8 +193,7 @@ async function mineUntil(work: Work, due: number, signal: AbortSignal | undefine
       prefix: state.order.prefix,
       difficultyBits: state.order.difficulty_bits,
       count: due - state.unsent.length,
-      ...(threads === undefined ? {} : { threads }),
-      ...(signal === undefined ? {} : { signal }),
+      ...given({ threads, signal }),
       program,
       onShare: (nonce) => {
         if (known.has(nonce)) return

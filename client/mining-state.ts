@@ -1,5 +1,7 @@
+import { findProblem, schemaOf } from './answer-check.ts'
 import type { WorkOrder } from './client.ts'
 import { parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
+import { isObject } from './verify/values.ts'
 
 /**
  * What a stopped miner needs to go on: found work is never lost. (Where it searched isn't kept: work has no memory,
@@ -13,7 +15,6 @@ export interface MiningState {
   unsent: string[]
 }
 
-const PREFIX = /^[0-9a-f]{32}$/
 const NONCE = /^[0-9a-z]{1,20}$/
 
 /**
@@ -37,33 +38,11 @@ export function writeMiningState(filePath: string, state: MiningState): void {
 
 /** Whether a parsed file has all that mining needs, in its right form. */
 function isMiningState(value: unknown): value is MiningState {
-  if (typeof value !== 'object' || value === null) return false
-  const { order, unsent } = value as Partial<Record<keyof MiningState, unknown>>
-  return isWorkOrder(order) && isListOf(unsent, NONCE)
-}
-
-/** Whether a value has the fields of a work order that mining rests on. */
-function isWorkOrder(value: unknown): value is WorkOrder {
-  if (typeof value !== 'object' || value === null) return false
-  const order = value as Partial<Record<keyof WorkOrder, unknown>>
-  const counts = [
-    order.days,
-    order.shares_required,
-    order.difficulty_bits,
-    order.shares_accepted,
-    order.credited_days,
-    order.expires_at,
-  ]
+  const { order, unsent } = isObject(value) ? value : {}
+  const isNonce = (nonce: unknown) => typeof nonce === 'string' && NONCE.test(nonce)
   return (
-    typeof order.order_id === 'string' &&
-    typeof order.prefix === 'string' &&
-    PREFIX.test(order.prefix) &&
-    counts.every((count) => Number.isSafeInteger(count) && Number(count) >= 0)
+    findProblem(schemaOf('WorkOrder'), order) === undefined && Array.isArray(unsent) && unsent.every(isNonce)
   )
-}
-
-function isListOf(value: unknown, form: RegExp): value is string[] {
-  return Array.isArray(value) && value.every((element) => typeof element === 'string' && form.test(element))
 }
 
 /** Whether an order, as last heard, can still be worked on. */

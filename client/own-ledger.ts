@@ -1,8 +1,9 @@
-import type { Client, GetReceiptAnswer } from './client.ts'
+import type { Client } from './client.ts'
 import { RefusalError } from './errors.ts'
 import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
-import { addOwnCosignatures, checkAnyReceipt, fetchReceipt, knownKeys } from './verify-receipt.ts'
+import { addOwnCosignatures, knownKeys, readRecord } from './verify-receipt.ts'
 import { readPolicy } from './verify/check.ts'
+import { Refused } from './verify/findings.ts'
 import { connectLogs, readConsistency, verifyKeyAnswer, type KeyAnswer } from './verify/light.ts'
 import { recall } from './verify/state.ts'
 import type { SealTrust } from './verify/verification.ts'
@@ -23,33 +24,7 @@ export interface KeyJudgement {
   doubt?: string
 }
 
-type Entries = GetReceiptAnswer['entries']
 const MAX_PAGES = 100
-
-/**
- * Fetches every entry of a record, page by page, and verifies each page. Entries that are not sealed or
- * signed yet are among them.
- *
- * @returns the entries in ascending order; a sentence if something doesn't hold, or no known key has signed
- */
-async function readRecord(client: Client, id: string, trust: SealTrust): Promise<Entries | string> {
-  const entries = new Map<number, Entries[number]>()
-  for (let page = 0, after = 0; page < MAX_PAGES; page++) {
-    const receipt = await fetchReceipt(client, id, trust, after)
-    if (receipt.id !== id) return `the service gives the receipt of ${receipt.id}`
-    const result = await checkAnyReceipt(client, receipt, trust)
-    const reasons = [...(result.findings ?? []), ...(result.not_binding ?? [])]
-    const wrong = reasons.find(({ reason }) => reason !== 'waiting' && reason !== 'unsigned')
-    if (result.verdict === 'unchecked') return result.message ?? 'the receipt could not be checked'
-    if (wrong !== undefined) return `${wrong.reason}: ${wrong.message}`
-    for (const item of receipt.entries) entries.set(item.entry.id, item)
-    const last = receipt.entries.at(-1)?.entry.id ?? 0
-    if (receipt.truncated !== true || last <= after)
-      return [...entries.values()].sort((a, b) => a.entry.id - b.entry.id)
-    after = last
-  }
-  return 'its receipt has no end'
-}
 
 /**
  * Whether the ledger bears out the key on an agent's card: the tree of keys must have it, up to a signed
@@ -68,40 +43,32 @@ export async function judgeKey(
   shown: string,
   trust: SealTrust,
 ): Promise<KeyJudgement> {
-  const proven = await proveKeys(client, agentId, trust)
-  if (proven.kind === 'refused') return { doubt: proven.message }
-  if (proven.kind === 'proven' && proven.keys?.dm_key === shown) return { version: proven.keys.version }
-  // A key that is younger than the tree of keys, or a service without such a tree: then its receipt must bear
-  // it out.
-  const doubt = await findReceiptDoubt(
-    client,
-    agentId,
-    shown,
-    trust,
-    proven.kind === 'proven' ? proven.upTo : 0,
-  )
-  return doubt === undefined ? {} : { doubt }
+  try {
+    const proven = await proveKeys(client, agentId, trust)
+    if (proven?.keys?.dm_key === shown) return { version: proven.keys.version }
+    // A key that is younger than the tree of keys, or a service without such a tree: then its receipt must bear
+    // it out.
+    const doubt = await findReceiptDoubt(client, agentId, shown, trust, proven?.up_to ?? 0)
+    return doubt === undefined ? {} : { doubt }
+  } catch (error) {
+    if (error instanceof Refused) return { doubt: error.message }
+    throw error
+  }
 }
-
-/** What the tree of keys says of an agent. */
-type ProvenKeys =
-  | { kind: 'proven'; keys: KeyAnswer['keys']; upTo: number }
-  /** The service proves no keys, and isn't expected to. */
-  | { kind: 'not_offered' }
-  /** Nothing weaker may take the place of the proof. */
-  | { kind: 'refused'; message: string }
 
 /**
  * Fetches an agent's keys, and verifies the proof by the service's keys that are pinned or remembered, and by
  * the log that was seen.
  *
+ * @returns undefined if the service proves no keys, and isn't expected to
+ * @throws Refused if it must be proven and is not: nothing weaker may take the place of the proof
  * @throws Unchecked if the policy or the state file can't be read; RefusalError and TransportError as the
  *   client does
  */
-async function proveKeys(client: Client, agentId: string, trust: SealTrust): Promise<ProvenKeys> {
+async function proveKeys(client: Client, agentId: string, trust: SealTrust): Promise<KeyAnswer | undefined> {
   const known = await recall(trust.stateFile, client.baseUrl)
   const pubkeys = knownKeys(trust, known)
-  if (pubkeys.length === 0) return { kind: 'not_offered' }
+  if (pubkeys.length === 0) return undefined
   const policy = trust.policyFile === undefined ? undefined : await readPolicy(trust.policyFile)
   let answer: KeyAnswer
   try {
@@ -110,27 +77,20 @@ async function proveKeys(client: Client, agentId: string, trust: SealTrust): Pro
     const isAbsent =
       error instanceof RefusalError && ['no_such_seal', 'no_such_route', 'not_found'].includes(error.error)
     if (!isAbsent) throw error
-    return known?.logged === true
-      ? { kind: 'refused', message: `the service proves no keys (${error.message})` }
-      : { kind: 'not_offered' }
+    if (known?.logged !== true) return undefined
+    throw new Refused('wrong_keys', `the service proves no keys (${error.message})`)
   }
   const [tlog_proof = ''] = await addOwnCosignatures(client, trust, [answer.tlog_proof])
-  const verdict = verifyKeyAnswer(
-    agentId,
-    { ...answer, tlog_proof },
-    {
-      ...{ pubkeys, policy, maxAge: trust.maxAgeSeconds, now: Math.floor(Date.now() / 1000) },
-      seen: known && { ...known.log, keyForm: known.keyForm },
-    },
-  )
-  if (verdict.kind === 'refused') return verdict
-  const { keys, log } = verdict
-  const proof =
-    known === undefined || known.log.size === 0 || known.log.size === log.size
-      ? undefined
-      : readConsistency(await client.consistency({ from: known.log.size, to: log.size }))
-  const compared = known === undefined ? undefined : connectLogs(known.log, log, proof)
-  return compared?.kind === 'refused' ? compared : { kind: 'proven', keys, upTo: answer.up_to }
+  const now = Math.floor(Date.now() / 1000)
+  const seen = known && { ...known.log, keyForm: known.keyForm }
+  const reader = { pubkeys, policy, seen, maxAge: trust.maxAgeSeconds, now }
+  const log = verifyKeyAnswer(agentId, { ...answer, tlog_proof }, reader)
+  if (known === undefined) return answer
+  const { size } = known.log
+  const isProvable = size > 0 && size !== log.size
+  const proof = isProvable ? await client.consistency({ from: size, to: log.size }) : undefined
+  connectLogs(known.log, log, proof && readConsistency(proof))
+  return answer
 }
 
 /**
@@ -146,8 +106,10 @@ async function findReceiptDoubt(
   trust: SealTrust,
   after: number,
 ): Promise<string | undefined> {
-  const entries = await readRecord(client, agentId, trust)
-  if (typeof entries === 'string') return entries
+  const { entries, problems } = await readRecord(client, agentId, trust)
+  const wrong = problems.find(({ reason }) => reason !== 'waiting' && reason !== 'unsigned')
+  if (wrong !== undefined)
+    return wrong.verdict === 'unchecked' ? wrong.message : `${wrong.reason}: ${wrong.message}`
   const newest = entries.findLast(({ entry }) => entry.kind === 'dm_key_change')
   if (newest === undefined) return 'the ledger has no change of key of this agent'
   if (newest.entry.data['dm_key'] === shown && newest.entry.id <= after)

@@ -1,5 +1,6 @@
 import type { Answer, GetChallengeAnswer, Client, RegisterAgentAnswer } from './client.ts'
 import { RefusalError } from './errors.ts'
+import { given } from './given.ts'
 import type { MiningProgress } from './miner/tally.ts'
 import { solvePuzzle } from './puzzle-solver.ts'
 import { assertInTime, assertPossible } from './work-bound.ts'
@@ -60,8 +61,7 @@ export async function registerAgent(options: {
     const pow = await solveWork({
       prefix,
       difficultyBits,
-      ...(threads === undefined ? {} : { threads }),
-      ...(signal === undefined ? {} : { signal }),
+      ...given({ threads, signal }),
       onProgress: (mining) => {
         assertInTime(endsAt, mining)
         onProgress?.({ step: 'work', attempt, difficultyBits, mining })
@@ -72,8 +72,7 @@ export async function registerAgent(options: {
         challenge_id: challenge.challenge_id,
         answer,
         pow,
-        ...(handle === undefined ? {} : { handle }),
-        ...(ref === undefined ? {} : { ref }),
+        ...given({ handle, ref }),
       })
     } catch (error) {
       if (!(error instanceof RefusalError) || !ANOTHER_CHALLENGE.has(error.error) || attempt === MAX_ATTEMPTS)

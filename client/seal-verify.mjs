@@ -454,21 +454,156 @@ function show(value) {
 const showNumber = (value) => (isWhole(value) ? String(value) : '?')
 const nowSeconds = () => Math.floor(Date.now() / 1e3)
 
-// client/verify/findings.ts
-const held = (value) => ({
-  kind: 'held',
-  value,
-})
-const refused = (reason, message) => ({
-  kind: 'refused',
-  reason,
-  message,
-})
-/** What a verdict holds. @throws Refused with its word if it holds nothing */
-function expectHeld(verdict) {
-  if (verdict.kind === 'refused') throw new Refused(verdict.reason, verdict.message)
-  return verdict.value
+// client/verify/wording.ts
+const WORDING = {
+  at_goes_back: 'at {} is before the {} of seal {}',
+  bad_signature: 'the signature is not that of {} over this payload',
+  chain_shortened: 'ends at seal {}, but seal {} was seen before',
+  conflicting_seals: 'brings another seal {} than an entry before it',
+  'entry_gap.missing': 'entry {} is missing from the ledger',
+  'entry_gap.other': 'the ledger gives entry {} in its place',
+  'from_the_future.here':
+    "is dated {}{}; this machine's clock says {}: it is of the future, or this machine's clock is behind",
+  'from_the_future.there': "is dated {}{}; this machine's clock says {}: the service's own Date is {}",
+  'from_the_future.many': ', the latest of {} seals that are dated after now',
+  'history_rewritten.entry': 'is as it was, but an entry before it is another than when it was seen',
+  'history_rewritten.in_chain': 'has another payload than when it was seen in the chain',
+  'history_rewritten.payload': 'has another payload than when it was seen before',
+  key_changed:
+    "signed with {}, not with {}; if you know this key to be the service's, accept it: --pubkey for each key",
+  'log_rewritten.entry': 'entry {} is not the one in the log that was seen before, of size {}',
+  'log_rewritten.log':
+    'the log of size {} with the root {} does not agree with the one seen before, of size {} with the root {}',
+  'log_rewritten.two': 'two checkpoints of size {} differ',
+  'malformed_entry.form': 'an entry is not {id, at, kind, data}',
+  'malformed_entry.json': '{}',
+  malformed_proof: 'it is not leaf, root, an index below the count, and a path of {hash, side}',
+  'malformed_receipt.entries': 'it has no entries',
+  'malformed_receipt.id': 'it names no record',
+  'malformed_receipt.openings': 'openings is not a list',
+  'malformed_receipt.order': 'the entries are not in ascending order',
+  'malformed_receipt.seal': 'stands under seal {} and brings seal {}',
+  'malformed_receipt.sealed': 'an entry does not say whether it is sealed',
+  'malformed_receipt.whole': 'sealed does not say whether all its entries are',
+  'malformed_seal.form': 'a seal is not an object',
+  'malformed_seal.fields': 'missing or of the wrong form: {}',
+  'malformed_seal.signature': 'it lacks an Ed25519 signature, its key or its time',
+  'malformed_seal.signed': 'it does not say whether it is signed',
+  'no_contradiction.logs': 'it is not two checkpoints of one log that contradict each other',
+  'no_contradiction.seals': 'it is not two different seals of one number',
+  order_overdrawn: 'order {} has paid out more than was paid for it',
+  path_shape: 'the path has another number of steps than index {} of {} takes',
+  'range_gap.first': 'the first seal begins at entry {}, not 1',
+  'range_gap.next': 'begins at entry {}, {} was due',
+  'range_gap.within': 'begins at entry {}, seal {} ends at {}',
+  seq_gap: 'seal {} was due',
+  signature_withdrawn: 'was signed when it was seen before',
+  signed_before_made: 'signed at {}, before it was made at {}',
+  weak_key: 'anyone can sign for the key {}',
+  'wrong_author.agent': 'the entry names no agent',
+  'wrong_author.form': 'its author is not {author_key, seen: {size, root}, signature}',
+  'wrong_author.json': '{}',
+  'wrong_author.not_carried': 'the entry carries no signature',
+  'wrong_author.not_shown': 'the entry carries a signature, and none is shown',
+  'wrong_author.other': 'the entry carries another signature',
+  'wrong_author.signature': 'the signature is not that of {} over what the entry says',
+  'wrong_author.standing': 'changes a key without the signature of the author key that stood, {}',
+  'wrong_author.weak': 'anyone can sign for the key {}',
+  'wrong_checkpoint.form': 'it is no checkpoint: {}',
+  'wrong_checkpoint.key': 'it names no key',
+  'wrong_checkpoint.signer': 'no known key has signed the checkpoint, or not this one',
+  'wrong_checkpoint.text': 'it is no text in UTF-8',
+  wrong_closing: 'does not end with its own closing entry of the time {}',
+  wrong_count: 'count is {} for the entries {} to {}',
+  'wrong_fee.stated': 'the order states the fee {}, and {} are due',
+  'wrong_fee.taken': 'the fees of {} come to {}, and {} are due at most',
+  wrong_index: 'index {} of seal {} is entry {}',
+  wrong_key: 'signed with {}, which is not a pinned key',
+  'wrong_keys.form':
+    'its closing entry states the keys in form 1, in which revoked keys stay, after one that stated form 2',
+  'wrong_keys.state': 'its closing entry states the keys {}, the entries give {}',
+  wrong_leaf: "the entry's leaf is {}, not {}",
+  wrong_liabilities: 'its closing entry states the liabilities {}, the entries give {}',
+  wrong_log: 'its closing entry states the log {}, the entries give {}',
+  'wrong_log_proof.path': "the path does not lead from entry {} to the log's root",
+  'wrong_log_proof.text': 'it is not the text of a tlog-proof',
+  'wrong_opening.commitment': 'salt and content do not give the commitment in {}',
+  'wrong_opening.entry': 'there is no such entry in the receipt',
+  'wrong_opening.field': 'the entry has no commitment in {}',
+  'wrong_opening.form': 'it is not {entry_id, field, salt, content}',
+  'wrong_opening.json': '{}',
+  'wrong_opening.record': 'its content is of another record, {}',
+  wrong_owed: 'its closing entry states {}, the entries give {}',
+  'wrong_prev_root.first': 'the first seal names a previous root',
+  'wrong_prev_root.none': 'only the first seal has no previous root',
+  'wrong_prev_root.other': 'names {}, the root of seal {} is {}',
+  wrong_prev_seal: 'its closing entry names {} as the seal before it, not {}',
+  'wrong_record.making': 'has no entry of kind {}, without which there is no {}',
+  'wrong_record.other': 'is no entry of {}',
+  'wrong_root.entries': 'its entries {} to {} have the root {}, not {}',
+  'wrong_root.path': 'the path of index {} of {} leads to another root',
+  wrong_side: 'the path has a sibling on another side than index {} of {} has it',
+  behind: 'a log of {} entries was seen before, and the one that is shown ends at entry {}',
+  'key_unknown.chain':
+    "nobody says that this key is the service's; compare it with a source that you trust and pin it: --pubkey",
+  'key_unknown.file':
+    "nobody says that this key is the service's; compare it with a source that you trust and pin it: --pubkey, or check the service first, so that its key is remembered",
+  no_signed_seal: 'there is no signed seal',
+  'not_compared.checks':
+    'other checks of this service went on meanwhile, and could not be compared with this one',
+  'not_compared.dump':
+    'it ends at seal {}, and what was seen here at seal {}: nothing tells whether that goes on from it',
+  'not_compared.note': 'nothing that was seen of this log could be compared with it',
+  'not_compared.receipt':
+    'seal {} lies in the ledger that was seen here, and nothing shows that it is the same: --consistency, with a receipt in the log',
+  'not_cosigned_yet.cosigned': 'cosigned up to entry {} of {}: no witness has vouched for the rest',
+  'not_cosigned_yet.shown':
+    'under the checkpoint that is shown up to entry {} of {}: no witness has vouched for the rest',
+  other_log: "the log {} is none of the policy's",
+  'quorum_not_met.ahead': "; the time of {} is after now, so its clock is ahead or this machine's is behind",
+  'quorum_not_met.no_checkpoint': 'there is no checkpoint of it to be cosigned, and the quorum is {}{}',
+  'quorum_not_met.none': "none of the policy's witnesses has cosigned the checkpoint, and the quorum is {}{}",
+  'quorum_not_met.some': "of the policy's witnesses only {} cosigned the checkpoint, and the quorum is {}{}",
+  'stale.cosignature':
+    "the newest cosignature is {} s old, and {} s are allowed (--max-age): nothing was written since, newer ones are withheld, or this machine's clock is ahead",
+  'stale.seal':
+    "the newest signed seal is {} s old, and {} s are allowed (--max-age): nothing was written since, newer ones are withheld, or this machine's clock is ahead",
+  'unsigned.many': '{} seals have no signature',
+  'unsigned.named': 'seal {} has no signature',
+  'unsigned.one': 'a seal has no signature',
+  'waiting.many': '{} entries wait for a seal',
+  'waiting.one': 'an entry waits for a seal',
+  deadline:
+    'the service had not answered everything within {} s (--deadline); the next check goes on from the last signed seal that was checked',
+  'too_long.entries': 'the ledger has more than {} entries (--max-entries)',
+  'too_long.seals': 'there are more than {} seals to check (--max-seals)',
+  'too_long.seals_kept':
+    'there are more than {} seals to check (--max-seals); the next check goes on from the last signed seal that was checked',
+  'unreachable.again': '{}: {}',
+  'unreachable.encoding': '{} answers in an encoding that was not asked for',
+  'unreachable.gzip': '{} answers with gzip that is broken, or of more than {} bytes',
+  'unreachable.json': '{} does not answer in JSON: {}',
+  'unreachable.large': '{} answers with more than {} bytes',
+  'unreachable.list': '{} does not answer with a list of {}',
+  'unreachable.more': '{} answers with more {} than it was asked for',
+  'unreachable.origin': '{} redirects to another origin',
+  'unreachable.redirects': '{} redirects without end',
+  'unreachable.slow': '{} gave no whole answer within {} s',
+  'unreachable.status': '{} answered {}',
+  wrong_clock:
+    "the newest seal is dated {} by the service and this machine's clock says {}; this machine's clock is {} behind, or the service's Date and its seals are wrong together",
 }
+/** A sentence with its fixed word. @param shown what stands in its places */
+function say(sentence, ...shown) {
+  const [reason = ''] = sentence.split('.')
+  const rest = shown.map(String)
+  return {
+    reason,
+    message: WORDING[sentence].replaceAll('{}', () => rest.shift() ?? ''),
+  }
+}
+
+// client/verify/findings.ts
 /** Something does not hold; `reason` is its fixed word. */
 var Refused = class extends Error {
   reason
@@ -476,6 +611,11 @@ var Refused = class extends Error {
     super(message)
     this.reason = reason
   }
+}
+/** What is thrown for something that does not hold, in a sentence of the table. */
+function refusal(sentence, ...shown) {
+  const { reason, message } = say(sentence, ...shown)
+  return new Refused(reason, message)
 }
 /** Something could not be checked; `word` is its fixed word, `help` has lines that follow it. */
 var Unchecked = class extends Error {
@@ -486,6 +626,11 @@ var Unchecked = class extends Error {
     this.word = word
     this.help = help
   }
+}
+/** What is thrown for what could not be checked, in a sentence of the table. */
+function unchecked(sentence, ...shown) {
+  const { reason, message } = say(sentence, ...shown)
+  return new Unchecked(reason, message)
 }
 /** With so many the check ends: it is broken. */
 const MAX_FINDINGS = 1e3
@@ -504,7 +649,10 @@ var Findings = class {
   get isFull() {
     return this.#kept.length >= MAX_FINDINGS
   }
-  add(reason, where, message) {
+  add(where, sentence, ...shown) {
+    this.#keep(where, say(sentence, ...shown))
+  }
+  #keep(where, { reason, message }) {
     if (!this.isFull)
       this.#kept.push({
         reason,
@@ -512,18 +660,17 @@ var Findings = class {
         message: message.slice(0, MAX_MESSAGE_CHARACTERS),
       })
   }
-  /** Adds what a verdict refuses. @returns the verdict */
-  take(where, verdict) {
-    if (verdict.kind === 'refused') this.add(verdict.reason, where, verdict.message)
-    return verdict
-  }
   /** Runs a check that throws Refused for what doesn't hold, and adds that. */
   run(where, check) {
     try {
-      return held(check())
+      return {
+        held: true,
+        value: check(),
+      }
     } catch (error) {
       if (!(error instanceof Refused)) throw error
-      return this.take(where, refused(error.reason, error.message))
+      this.#keep(where, error)
+      return { held: false }
     }
   }
   /** Compares a seal's time with now. However many are later, it is one finding: the clock here may be wrong. */
@@ -550,10 +697,12 @@ var Findings = class {
   }
 }
 function describeFuture({ count, at, now, where, serviceNow }) {
+  const many = count === 1 ? '' : say('from_the_future.many', count).message
   return {
-    reason: 'from_the_future',
     where,
-    message: `is dated ${at}${count === 1 ? '' : `, the latest of ${count} seals that are dated after now`}; this machine's clock says ${now}: ${serviceNow === void 0 ? "it is of the future, or this machine's clock is behind" : `the service's own Date is ${serviceNow}`}`,
+    ...(serviceNow === void 0
+      ? say('from_the_future.here', at, many, now)
+      : say('from_the_future.there', at, many, now, serviceNow)),
   }
 }
 
@@ -642,23 +791,23 @@ function readEntry(value) {
     typeof value['kind'] === 'string' &&
     isObject(value['data'])
   ))
-    throw new Refused('malformed_entry', 'an entry is not {id, at, kind, data}')
+    throw refusal('malformed_entry.form')
   return value
 }
-/** What `make` makes of a value in canonical JSON. @throws Refused with this word if it has none */
-function inCanonicalForm(reason, make) {
+/** What `make` makes of a value in canonical JSON. @throws Refused with this sentence if it has none */
+function inCanonicalForm(sentence, make) {
   try {
     return make()
   } catch (error) {
-    throw error instanceof TypeError ? new Refused(reason, error.message) : error
+    throw error instanceof TypeError ? refusal(sentence, error.message) : error
   }
 }
 /** An entry's leaf, 64 hex characters. @throws Refused `malformed_entry` */
-const leafOf = (entry) => inCanonicalForm('malformed_entry', () => leafHash(entry))
+const leafOf = (entry) => inCanonicalForm('malformed_entry.json', () => leafHash(entry))
 /** @throws Refused unless `leaf` is the entry's */
 function checkLeaf(entry, leaf) {
   const own = leafOf(entry)
-  if (leaf !== own) throw new Refused('wrong_leaf', `the entry's leaf is ${own}, not ${show(leaf)}`)
+  if (leaf !== own) throw refusal('wrong_leaf', own, show(leaf))
 }
 /** The opening that the signature of an entry of this kind comes with. */
 const SIGNED_OPENINGS = {
@@ -681,13 +830,12 @@ const keyFieldOf = (kind) =>
  * @throws Refused `wrong_author`
  */
 function checkAuthor({ id, kind, data }, author, opened) {
-  const wrong = (sentence) => new Refused('wrong_author', sentence)
   const { author_key: key, seen, signature } = isObject(author) ? author : {}
   const bytes = decodeSignature(signature)
   const { size, root } = isObject(seen) ? seen : {}
   if (!isHexHash$1(key) || bytes === void 0 || !isWhole(size) || !isHexHash$1(root))
-    throw wrong('its author is not {author_key, seen: {size, root}, signature}')
-  if (typeof data['agent_id'] !== 'string') throw wrong('the entry names no agent')
+    throw refusal('wrong_author.form')
+  if (typeof data['agent_id'] !== 'string') throw refusal('wrong_author.agent')
   const names = SIGNED_FIELDS[kind]
   const fields = Object.fromEntries(
     names.map((name) => [name, memberOf(Object.hasOwn(opened, name) ? opened : data, name)]),
@@ -696,10 +844,9 @@ function checkAuthor({ id, kind, data }, author, opened) {
     size,
     root,
   })
-  const text = inCanonicalForm('wrong_author', () => authorText(statement))
-  if (isWeakKey(key)) throw wrong(`anyone can sign for the key ${key}`)
-  if (!isSignedBy(bytes, text, Buffer.from(key, 'hex')))
-    throw wrong(`the signature is not that of ${key} over what the entry says`)
+  const text = inCanonicalForm('wrong_author.json', () => authorText(statement))
+  if (isWeakKey(key)) throw refusal('wrong_author.weak', key)
+  if (!isSignedBy(bytes, text, Buffer.from(key, 'hex'))) throw refusal('wrong_author.signature', key)
   return {
     entry_id: id,
     author_key: key,
@@ -725,11 +872,10 @@ function checkKeyChange(entry) {
 function checkOpenedAuthor(opening, entry) {
   const { kind, data } = entry
   if (memberOf(SIGNED_OPENINGS, kind) !== opening['field']) return []
-  const wrong = (sentence) => new Refused('wrong_author', sentence)
   const [states, shows] = [Object.hasOwn(data, 'author'), Object.hasOwn(opening, 'author')]
   if (!states && !shows) return []
-  if (!shows) throw wrong('the entry carries a signature, and none is shown')
-  if (!states) throw wrong('the entry carries no signature')
+  if (!shows) throw refusal('wrong_author.not_shown')
+  if (!states) throw refusal('wrong_author.not_carried')
   const { content } = opening
   const shown = checkAuthor(entry, opening['author'], isObject(content) ? content : {})
   const stated = data['author']
@@ -738,7 +884,7 @@ function checkOpenedAuthor(opening, entry) {
     stated['author_key'] !== shown.author_key ||
     stated['signature_hash'] !== signatureHash(shown.signature)
   )
-    throw wrong('the entry carries another signature')
+    throw refusal('wrong_author.other')
   return [
     {
       entry_id: entry.id,
@@ -746,56 +892,56 @@ function checkOpenedAuthor(opening, entry) {
     },
   ]
 }
-/** @param kinds by fields, the first of which that is there has the record's id: the kinds that may stand under it */
-const row = (madeBy, kinds) => ({
-  ...(madeBy === void 0 ? {} : { madeBy }),
-  fields: new Map(
-    Object.entries(kinds).flatMap(([fields, names]) =>
-      names.split(' ').map((kind) => [kind, fields.split(' ')]),
-    ),
-  ),
-})
 /**
- * By the prefix of a record's id. The ids of other records may stand in the same data, so that one that stands
- * anywhere says little: a credit for a claim names the agent too, and is the claim's.
+ * By the prefix of a record's id: the kind of entry that makes it; then, by the fields of `data` of which the first that is
+ * there has its id, the kinds that may stand under it. The ids of other records may stand in the same data, so that one
+ * that stands anywhere says little: a credit for a claim names the agent too, and is the claim's.
  */
-const RECORDS = /* @__PURE__ */ new Map([
-  [
-    'agt',
-    row('registration', {
+const RECORDS = {
+  agt: [
+    'registration',
+    {
       agent_id:
         'registration token_rotation dm_key_change author_key_change witness_key ban unban hide unhide',
       'claim_id payment_id invoice_id order_id agent_id': 'pass_credit',
-    }),
+    },
   ],
-  ['pst', row('post', { post_id: 'post hide unhide' })],
-  ['clm', row('claim', { claim_id: 'claim proposal_accepted pass_credit hide unhide' })],
-  ['vrd', row('verdict', { verdict_id: 'verdict' })],
-  ['ann', row('announcement', { announcement_id: 'announcement' })],
-  ['ofr', row('offer', { offer_id: 'offer offer_closed hide unhide' })],
-  ['mkt', row('order', { order_id: 'order fee payment dispute dispute_outcome' })],
-  ['wrk', row('pass_credit', { order_id: 'pass_credit' })],
-  ['inv', row('pass_credit', { 'payment_id invoice_id': 'pass_credit' })],
-  [
-    'pay',
-    row('payment', {
+  pst: ['post', { post_id: 'post hide unhide' }],
+  clm: ['claim', { claim_id: 'claim proposal_accepted pass_credit hide unhide' }],
+  vrd: ['verdict', { verdict_id: 'verdict' }],
+  ann: ['announcement', { announcement_id: 'announcement' }],
+  ofr: ['offer', { offer_id: 'offer offer_closed hide unhide' }],
+  mkt: ['order', { order_id: 'order fee payment dispute dispute_outcome' }],
+  wrk: ['pass_credit', { order_id: 'pass_credit' }],
+  inv: ['pass_credit', { 'payment_id invoice_id': 'pass_credit' }],
+  pay: [
+    'payment',
+    {
       'step payment_id': 'payment',
       payment_id: 'pass_credit',
-    }),
+    },
   ],
-  ['out', row('payout', { payout_id: 'payout' })],
-  ['opr', row('operator_act', { act_id: 'operator_act' })],
-  ['rcn', row('reconcile', { reconciliation_id: 'reconcile' })],
-  ['seal', row(void 0, { seal: 'solvency seal_adoption' })],
-])
-const rowOf = (recordId) => RECORDS.get(recordId.split('_', 1)[0] ?? '')
-const KNOWN_KINDS = new Set([...RECORDS.values()].flatMap(({ fields }) => [...fields.keys()]))
+  out: ['payout', { payout_id: 'payout' }],
+  opr: ['operator_act', { act_id: 'operator_act' }],
+  rcn: ['reconcile', { reconciliation_id: 'reconcile' }],
+  seal: [void 0, { seal: 'solvency seal_adoption' }],
+}
+const prefixOf = (recordId) => recordId.split('_', 1)[0] ?? ''
+/** The fields that may have a record's id, by its prefix and the kind of entry. */
+const ID_FIELDS = /* @__PURE__ */ new Map(
+  Object.entries(RECORDS).flatMap(([prefix, [, kinds]]) =>
+    Object.entries(kinds).flatMap(([fields, names]) =>
+      names.split(' ').map((kind) => [`${prefix} ${kind}`, fields.split(' ')]),
+    ),
+  ),
+)
+const KNOWN_KINDS = /* @__PURE__ */ new Set([...ID_FIELDS.keys()].map((key) => key.split(' ')[1]))
 /**
  * Whether an entry belongs to the record of this id. A kind that is in no row of the table is newer than it:
  * then the id must be some string in the data.
  */
 function isOfRecord({ kind, data }, recordId) {
-  const fields = rowOf(recordId)?.fields.get(kind)
+  const fields = ID_FIELDS.get(`${prefixOf(recordId)} ${kind}`)
   if (fields === void 0) return !KNOWN_KINDS.has(kind) && names(data, recordId)
   const field = fields.find((name) => Object.hasOwn(data, name))
   return field !== void 0 && data[field] === recordId
@@ -807,12 +953,9 @@ function isOfRecord({ kind, data }, recordId) {
  * @throws Refused `wrong_record`
  */
 function checkMaking(recordId, entries) {
-  const madeBy = rowOf(recordId)?.madeBy
+  const [madeBy] = memberOf(RECORDS, prefixOf(recordId)) ?? []
   if (madeBy !== void 0 && ![...entries].some(({ kind }) => kind === madeBy))
-    throw new Refused(
-      'wrong_record',
-      `has no entry of kind ${madeBy}, without which there is no ${show(recordId)}`,
-    )
+    throw refusal('wrong_record.making', madeBy, show(recordId))
 }
 /** Whether some string in `value` is `recordId`. */
 function names(value, recordId) {
@@ -825,7 +968,8 @@ function names(value, recordId) {
   return false
 }
 /** The data of an entry as one line of at most 300 characters. */
-const showData = ({ data }) => inCanonicalForm('malformed_entry', () => canonicalJson(data)).slice(0, 300)
+const showData = ({ data }) =>
+  inCanonicalForm('malformed_entry.json', () => canonicalJson(data)).slice(0, 300)
 
 // shared/crypto/key-tree.ts
 /** The root of a tree without keys. */
@@ -1370,42 +1514,36 @@ function assertHash(name, value) {
 // client/verify/light.ts
 const MAX_LOG_PATH = 128
 const bytesOf = (hex) => Buffer.from(hex, 'hex')
-/** Reads a checkpoint, of which nothing is verified. Refused: `wrong_checkpoint`. */
+/** Reads a checkpoint, of which nothing is verified. @throws Refused `wrong_checkpoint` */
 function readCheckpoint(note) {
   try {
     const parsed = parseNoteOfAnyLines(note)
     const { origin, size, root } = parseCheckpoint(parsed.text)
-    return held({
+    return {
       origin,
       size,
       root: Buffer.from(root).toString('hex'),
       note,
       parsed,
-    })
+    }
   } catch (error) {
-    if (!(error instanceof TypeError)) throw error
-    return refused('wrong_checkpoint', `it is no checkpoint: ${error.message}`)
+    throw error instanceof TypeError ? refusal('wrong_checkpoint.form', error.message) : error
   }
 }
-/**
- * Verifies that one of these keys (64 hex characters) has signed a checkpoint, under the name of its log.
- * Refused: `wrong_checkpoint`.
- */
-function verifySigner(log, pubkeys) {
-  return [...pubkeys].some((pubkey) =>
-    verifyNoteBy(isSignedBy, log.parsed, {
-      name: log.origin,
+/** Whether one of these keys (64 hex characters) has signed a checkpoint, under the name of its log. */
+const isSignedLog = ({ origin, parsed }, pubkeys) =>
+  [...pubkeys].some((pubkey) =>
+    verifyNoteBy(isSignedBy, parsed, {
+      name: origin,
       type: NOTE_KEY.signer,
       publicKey: bytesOf(pubkey),
     }),
   )
-    ? held(log)
-    : refused('wrong_checkpoint', 'no known key has signed the checkpoint, or not this one')
-}
-/** Reads a checkpoint that one of these keys must have signed. Refused: `wrong_checkpoint`. */
+/** Reads a checkpoint that one of these keys must have signed. @throws Refused `wrong_checkpoint` */
 function verifyCheckpoint(note, pubkeys) {
-  const read = readCheckpoint(note)
-  return read.kind === 'refused' ? read : verifySigner(read.value, pubkeys)
+  const log = readCheckpoint(note)
+  if (!isSignedLog(log, pubkeys)) throw refusal('wrong_checkpoint.signer')
+  return log
 }
 /** At most so many witnesses are asked for by name. */
 const MAX_WITNESSES_ASKED = 30
@@ -1481,55 +1619,27 @@ function judgeSupport(policy, support, key, { now, maxAge }) {
 /** Why checkpoints that these witnesses cosigned are not enough for a policy. */
 function policyDoubts(policy, checkpoints, names, newest, now) {
   const foreign = checkpoints.find(({ origin }) => policy.logs.every(({ name }) => name !== origin))
-  if (policy.logs.length > 0 && foreign !== void 0)
-    return [
-      {
-        reason: 'other_log',
-        message: `the log ${show(foreign.origin)} is none of the policy's`,
-      },
-    ]
+  if (policy.logs.length > 0 && foreign !== void 0) return [say('other_log', show(foreign.origin))]
+  const { quorum } = policy
   if (meetsQuorum(policy, new Set(names))) return []
-  const who =
-    newest === void 0
-      ? 'there is no checkpoint of it to be cosigned'
-      : names.length === 0
-        ? "none of the policy's witnesses has cosigned the checkpoint"
-        : `of the policy's witnesses only ${names.join(', ')} cosigned the checkpoint`
-  const inTime = newest === void 0 ? void 0 : findCosigners(policy, newest.parsed, now)
-  const ahead = (newest === void 0 ? [] : [...findCosigners(policy, newest.parsed).keys()]).filter(
-    (name) => inTime?.has(name) !== true,
-  )
-  const clocks =
-    ahead.length === 0
-      ? ''
-      : `; the time of ${ahead.join(', ')} is after now, so its clock is ahead or this machine's is behind`
-  return [
-    {
-      reason: 'quorum_not_met',
-      message: `${who}, and the quorum is ${policy.quorum}${clocks}`,
-    },
-  ]
+  if (newest === void 0) return [say('quorum_not_met.no_checkpoint', quorum, '')]
+  const inTime = findCosigners(policy, newest.parsed, now)
+  const early = [...findCosigners(policy, newest.parsed).keys()].filter((name) => !inTime.has(name))
+  const clocks = early.length === 0 ? '' : say('quorum_not_met.ahead', early.join(', ')).message
+  return names.length === 0
+    ? [say('quorum_not_met.none', quorum, clocks)]
+    : [say('quorum_not_met.some', names.join(', '), quorum, clocks)]
 }
 /** A checkpoint says nothing of the entries behind it: an old one must not vouch for a fork. */
 function coverDoubts({ checkpoints, covered, upTo }, isCosigned) {
   if (checkpoints.length === 0 || covered >= upTo) return []
-  return [
-    {
-      reason: 'not_cosigned_yet',
-      message: `${isCosigned ? 'cosigned' : 'under the checkpoint that is shown'} up to entry ${covered} of ${upTo}: no witness has vouched for the rest`,
-    },
-  ]
+  return [say(isCosigned ? 'not_cosigned_yet.cosigned' : 'not_cosigned_yet.shown', covered, upTo)]
 }
 /** What witnesses cosigned is as old as the newest cosignature; anything else, as the newest seal says. */
 function ageDoubts(cosignedAt, madeAt, now, maxAge) {
   const at = cosignedAt ?? madeAt
   if (at === void 0 || maxAge === void 0 || now - at <= maxAge) return []
-  return [
-    {
-      reason: 'stale',
-      message: `the newest ${cosignedAt === void 0 ? 'signed seal' : 'cosignature'} is ${now - at} s old, and ${maxAge} s are allowed (--max-age): nothing was written since, newer ones are withheld, or this machine's clock is ahead`,
-    },
-  ]
+  return [say(cosignedAt === void 0 ? 'stale.seal' : 'stale.cosignature', now - at, maxAge)]
 }
 /** The proof in an answer to GET /ledger/consistency, which may be anything. */
 const readConsistency = (answer) =>
@@ -1559,19 +1669,17 @@ function isConsistent(from, to, path) {
 }
 const inOrder = (one, other) => (one.size <= other.size ? [one, other] : [other, one])
 /**
- * Compares a log with the one that was seen. Refused: `log_rewritten`.
+ * Compares a log with the one that was seen.
  *
  * @param proof that the larger goes on from the smaller; undefined if the caller has none
+ * @throws Refused `log_rewritten`
  */
 function connectLogs(seen, shown, proof) {
   const [from, to] = inOrder(seen, shown)
-  if (from.size === to.size && from.root === to.root) return held('same')
-  if (from.size !== to.size && proof === void 0) return held(from.size > 0 ? 'not_checked' : 'consistent')
-  if (from.size !== to.size && isConsistent(from, to, proof?.path)) return held('consistent')
-  return refused(
-    'log_rewritten',
-    `the log of size ${shown.size} with the root ${shown.root} does not agree with the one seen before, of size ${seen.size} with the root ${seen.root}`,
-  )
+  if (from.size === to.size && from.root === to.root) return 'same'
+  if (from.size !== to.size && proof === void 0) return from.size > 0 ? 'not_checked' : 'consistent'
+  if (from.size !== to.size && isConsistent(from, to, proof?.path)) return 'consistent'
+  throw refusal('log_rewritten.log', shown.size, shown.root, seen.size, seen.root)
 }
 /**
  * Whether two logs contradict each other: they have one size and two roots, or the proof shows that the
@@ -1603,9 +1711,7 @@ function isContradiction(from, to, consistency) {
 function logForkOf(seen, shown, proof, pubkeys) {
   if (!('note' in seen) || !('note' in shown)) return void 0
   const [from, to] = inOrder(seen, shown)
-  const pubkey = [...pubkeys].find((key) =>
-    [from, to].every((side) => verifySigner(side, [key]).kind === 'held'),
-  )
+  const pubkey = [...pubkeys].find((key) => [from, to].every((side) => isSignedLog(side, [key])))
   const consistency = from.size === to.size ? {} : { consistency: proof ?? {} }
   return pubkey === void 0 || !isContradiction(from, to, proof)
     ? void 0
@@ -1616,44 +1722,43 @@ function logForkOf(seen, shown, proof, pubkeys) {
         ...consistency,
       }
 }
-/** Reads the text of a C2SP tlog-proof, of which nothing is verified. Refused: `wrong_log_proof`. */
+/** Reads the text of a C2SP tlog-proof, of which nothing is verified. @throws Refused `wrong_log_proof` */
 function readLogProof(text) {
   try {
     const proof = parseLogProof(text)
-    return proof.path.length > MAX_LOG_PATH ? refused('wrong_log_proof', 'its path is too long') : held(proof)
+    if (proof.path.length <= MAX_LOG_PATH) return proof
   } catch (error) {
     if (!(error instanceof TypeError)) throw error
-    return refused('wrong_log_proof', 'it is not the text of a tlog-proof')
   }
+  throw refusal('wrong_log_proof.text')
 }
 /**
- * Verifies that the log of a checkpoint has an entry at the place that the proof names. Refused: `wrong_log_proof`.
+ * Verifies that the log of a checkpoint has an entry at the place that the proof names.
  *
  * @param leaf the entry's, 64 hex characters
+ * @throws Refused `wrong_log_proof`
  */
-function verifyPlace(entryId, leaf, proof, log) {
-  const { index, path } = proof
-  return index === entryId - 1 &&
-    verifyLogInclusion({
-      leaf: bytesOf(leaf),
-      index,
-      path,
-      size: log.size,
-      root: bytesOf(log.root),
-    })
-    ? held(log)
-    : refused('wrong_log_proof', `the path does not lead from entry ${entryId} to the log's root`)
+function verifyPlace(entryId, leaf, { index, path }, log) {
+  const place = {
+    leaf: bytesOf(leaf),
+    index,
+    path,
+    size: log.size,
+    root: bytesOf(log.root),
+  }
+  if (index !== entryId - 1 || !verifyLogInclusion(place)) throw refusal('wrong_log_proof.path', entryId)
 }
 /**
  * Compares an entry whose place in a log is verified with the log that was seen. If that is no larger, it needs
  * no other proof: the subtree of the seen log that has the entry is a part of the larger log too, so the path
- * leads through its root. Refused: `log_rewritten`.
+ * leads through its root.
  *
  * @param seen its size, and the roots of its complete subtrees, the largest first
  * @returns `same` if it is in both; `not_checked` if it lies beyond the seen log, or that is larger
+ * @throws Refused `log_rewritten`
  */
 function connectEntry(entryId, leaf, { index, path }, log, seen) {
-  if (seen === void 0 || entryId > seen.size || log.size < seen.size) return held('not_checked')
+  if (seen === void 0 || entryId > seen.size || log.size < seen.size) return 'not_checked'
   let [from, width, place] = [0, 2 ** 52, 0]
   for (; width >= 1; width /= 2) {
     if (Math.floor(seen.size / width) % 2 === 0) continue
@@ -1668,12 +1773,121 @@ function connectEntry(entryId, leaf, { index, path }, log, seen) {
     running =
       Math.floor(index / below) % 2 === 1 ? logNodeHash(sibling, running) : logNodeHash(running, sibling)
   }
-  return Buffer.from(running).toString('hex') === seen.frontier[place]
-    ? held('same')
-    : refused(
-        'log_rewritten',
-        `entry ${entryId} is not the one in the log that was seen before, of size ${seen.size}`,
-      )
+  if (Buffer.from(running).toString('hex') === seen.frontier[place]) return 'same'
+  throw refusal('log_rewritten.entry', entryId, seen.size)
+}
+
+// client/verify/seals.ts
+/** Reads a seal. @throws Refused `malformed_seal` */
+function readSeal(value) {
+  if (!isObject(value)) throw refusal('malformed_seal.form')
+  let payload
+  try {
+    payload = sealPayload(value)
+  } catch (error) {
+    throw refusal('malformed_seal.fields', error instanceof Error ? error.message : error)
+  }
+  const { signed, signature, pubkey, algo, signed_at: signedAt } = value
+  if (signed === true) {
+    if (!(
+      decodeSignature(signature) !== void 0 &&
+      isHexHash$1(pubkey) &&
+      algo === 'ed25519' &&
+      isWhole(signedAt)
+    ))
+      throw refusal('malformed_seal.signature')
+  } else if (signed !== false || (signature ?? null) !== null) throw refusal('malformed_seal.signed')
+  return {
+    seal: value,
+    payload,
+  }
+}
+const sha256Hex = (data) => hash('sha256', data, 'hex')
+/**
+ * Which keys are accepted: the pinned ones, else the remembered ones, else the first that is seen, which
+ * binds nobody.
+ */
+var Keyring = class {
+  trust
+  accepted
+  seen = /* @__PURE__ */ new Set()
+  #last
+  constructor(pinned, remembered) {
+    this.trust = pinned.length > 0 ? 'pinned' : remembered.length > 0 ? 'remembered' : 'first_seen'
+    this.accepted = new Set(pinned.length > 0 ? pinned : remembered)
+  }
+  /** @throws Refused if a key isn't accepted; once for a key that signs several seals in a row */
+  check(pubkey) {
+    if (this.accepted.size === 0) this.accepted.add(pubkey)
+    this.seen.add(pubkey)
+    const isRepeated = pubkey === this.#last
+    this.#last = pubkey
+    if (this.accepted.has(pubkey) || isRepeated) return
+    throw this.trust === 'pinned'
+      ? refusal('wrong_key', pubkey)
+      : refusal('key_changed', pubkey, [...this.accepted].join(' or '))
+  }
+}
+const hasSigned = ({ seal, payload }) =>
+  seal.signed &&
+  isSignedBy(
+    Buffer.from(seal.signature, 'base64'),
+    Buffer.from(payload, 'utf8'),
+    Buffer.from(seal.pubkey, 'hex'),
+  )
+/** Checks whose key signed a seal, and the signature; adds what does not hold to the findings. */
+function checkSignature(read, keyring, findings, where) {
+  const { seal } = read
+  if (!seal.signed) return
+  if (seal.signed_at < seal.at) findings.add(where, 'signed_before_made', seal.signed_at, seal.at)
+  findings.run(where, () => keyring.check(seal.pubkey))
+  if (isWeakKey(seal.pubkey)) findings.add(where, 'weak_key', seal.pubkey)
+  else if (!hasSigned(read)) findings.add(where, 'bad_signature', seal.pubkey)
+}
+/**
+ * Checks what a seal says by itself: its range, its count and its time, and that the first begins the chain.
+ */
+function checkSealAlone(seal, now, findings, where) {
+  const { seq, count, from_id: from, to_id: to, prev_root: previous } = seal
+  if (count < 1 || count !== to - from + 1) findings.add(where, 'wrong_count', count, from, to)
+  if (seq === 1 && from !== 1) findings.add(where, 'range_gap.first', from)
+  if (seq === 1 && previous !== null) findings.add(where, 'wrong_prev_root.first')
+  if (seq > 1 && previous === null) findings.add(where, 'wrong_prev_root.none')
+  findings.addTime(where, seal, now)
+}
+/** Checks what a seal says about one that stands before it. */
+function checkSealLink(previous, seal, findings, where) {
+  const { seq, at, from_id: from, prev_root: root } = seal
+  if (at < previous.at) findings.add(where, 'at_goes_back', at, previous.at, previous.seq)
+  if (seq !== previous.seq + 1) return
+  if (from !== previous.to_id + 1) findings.add(where, 'range_gap.next', from, previous.to_id + 1)
+  if (root !== null && root !== previous.root)
+    findings.add(where, 'wrong_prev_root.other', root, previous.seq, previous.root)
+}
+/** The fields of a seal that prove who signed what. */
+const signedSide = ({ seal }) => {
+  const { seq, at, count, from_id, to_id, root, prev_root, signature, pubkey } = seal
+  return {
+    seq,
+    at,
+    count,
+    from_id,
+    to_id,
+    root,
+    prev_root,
+    signature,
+    pubkey,
+  }
+}
+/** Makes evidence for anybody of two different seals of one number; undefined unless accepted keys signed both. */
+function sealForkOf(seen, shown, keyring) {
+  const isProof = (read) => read.seal.signed && keyring.accepted.has(read.seal.pubkey) && hasSigned(read)
+  return isProof(seen) && isProof(shown)
+    ? {
+        kind: 'fork',
+        sides: [signedSide(seen), signedSide(shown)],
+      }
+    : void 0
 }
 
 // client/verify/owed.ts
@@ -1910,11 +2124,10 @@ var LedgerMoney = class LedgerMoney {
     if (kind === 'fee') taken -= change
     this.#setOrder(key, [held, fee, taken, percent, isOpen])
     if (!this.#isStated) return
-    if (isPlaced && stated !== String(due))
-      throw new Refused('wrong_fee', `the order states the fee ${show(stated)}, and ${due} are due`)
+    if (isPlaced && stated !== String(due)) throw refusal('wrong_fee.stated', show(stated), due)
     const most = (fee * percent) / 100n
     if (kind === 'fee' && fee >= 0n && (taken < 0n || taken > most))
-      throw new Refused('wrong_fee', `the fees of ${show(id)} come to ${taken}, and ${most} are due at most`)
+      throw refusal('wrong_fee.taken', show(id), taken, most)
   }
   /** Keeps an order, unless it is at its end. */
   #setOrder(key, order) {
@@ -1925,18 +2138,16 @@ var LedgerMoney = class LedgerMoney {
   }
   /** Checks the sums that a closing entry states. What it states counts from then on, so that one false sum is one finding. */
   checkClosing(data, findings, where) {
-    const add = (reason, what, stated, own) =>
-      findings.add(reason, where, `its closing entry states ${what}${show(stated)}, the entries give ${own}`)
     const own = this.#sums && showOwed(owedOf(this.#sums))
     const owed = readOwed(data['owed'])
     if (owed === void 0 || (own !== void 0 && JSON.stringify(showOwed(owed)) !== JSON.stringify(own)))
-      add('wrong_owed', '', data['owed'], own === void 0 ? 'two sums' : show(own))
+      findings.add(where, 'wrong_owed', show(data['owed']), own === void 0 ? 'two sums' : show(own))
     this.#isStated ||= Object.hasOwn(data, 'liabilities')
     if (this.#isStated) {
       const stated = readLiabilities(data['liabilities'])
       const [given, due] = [stated, this.#sums].map((sums) => sums && JSON.stringify(showLiabilities(sums)))
       if (given === void 0 || (due !== void 0 && given !== due))
-        add('wrong_liabilities', 'the liabilities ', data['liabilities'], due ?? 'ten sums')
+        findings.add(where, 'wrong_liabilities', show(data['liabilities']), due ?? 'ten sums')
       this.#sums = stated
       this.#met.clear()
     } else {
@@ -1952,7 +2163,7 @@ var LedgerMoney = class LedgerMoney {
     for (const [key, wasBelow] of this.#below) {
       this.#below.set(key, true)
       if (!wasBelow || !this.#isStated) continue
-      findings.add('order_overdrawn', where, `order ${show(key)} has paid out more than was paid for it`)
+      findings.add(where, 'order_overdrawn', show(key))
       this.#below.delete(key)
     }
   }
@@ -1967,135 +2178,6 @@ function percentOf({ outcome, split_percent: percent }) {
     : 100n
 }
 
-// client/verify/seals.ts
-/** Reads a seal. @throws Refused `malformed_seal` */
-function readSeal(value) {
-  const malformed = (sentence) => new Refused('malformed_seal', sentence)
-  if (!isObject(value)) throw malformed('a seal is not an object')
-  let payload
-  try {
-    payload = sealPayload(value)
-  } catch (error) {
-    throw malformed(error instanceof Error ? error.message : String(error))
-  }
-  const { signed, signature, pubkey, algo, signed_at: signedAt } = value
-  if (signed === true) {
-    if (!(
-      decodeSignature(signature) !== void 0 &&
-      isHexHash$1(pubkey) &&
-      algo === 'ed25519' &&
-      isWhole(signedAt)
-    ))
-      throw malformed('it lacks an Ed25519 signature, its key or its time')
-  } else if (signed !== false || (signature ?? null) !== null)
-    throw malformed('it does not say whether it is signed')
-  return {
-    seal: value,
-    payload,
-  }
-}
-const sha256Hex = (data) => hash('sha256', data, 'hex')
-/**
- * Which keys are accepted: the pinned ones, else the remembered ones, else the first that is seen, which
- * binds nobody.
- */
-var Keyring = class {
-  trust
-  accepted
-  seen = /* @__PURE__ */ new Set()
-  #last
-  constructor(pinned, remembered) {
-    this.trust = pinned.length > 0 ? 'pinned' : remembered.length > 0 ? 'remembered' : 'first_seen'
-    this.accepted = new Set(pinned.length > 0 ? pinned : remembered)
-  }
-  /** @throws Refused if a key isn't accepted; once for a key that signs several seals in a row */
-  check(pubkey) {
-    if (this.accepted.size === 0) this.accepted.add(pubkey)
-    this.seen.add(pubkey)
-    const isRepeated = pubkey === this.#last
-    this.#last = pubkey
-    if (this.accepted.has(pubkey) || isRepeated) return
-    if (this.trust === 'pinned')
-      throw new Refused('wrong_key', `signed with ${pubkey}, which is not a pinned key`)
-    throw new Refused(
-      'key_changed',
-      `signed with ${pubkey}, not with ${[...this.accepted].join(' or ')}; if you know this key to be the service's, accept it: --pubkey for each key`,
-    )
-  }
-}
-const hasSigned = ({ seal, payload }) =>
-  seal.signed &&
-  isSignedBy(
-    Buffer.from(seal.signature, 'base64'),
-    Buffer.from(payload, 'utf8'),
-    Buffer.from(seal.pubkey, 'hex'),
-  )
-/** Checks whose key signed a seal, and the signature; adds what does not hold to the findings. */
-function checkSignature(read, keyring, findings, where) {
-  const { seal } = read
-  if (!seal.signed) return
-  if (seal.signed_at < seal.at)
-    findings.add('signed_before_made', where, `signed at ${seal.signed_at}, before it was made at ${seal.at}`)
-  findings.run(where, () => keyring.check(seal.pubkey))
-  if (isWeakKey(seal.pubkey)) findings.add('weak_key', where, `anyone can sign for the key ${seal.pubkey}`)
-  else if (!hasSigned(read))
-    findings.add('bad_signature', where, `the signature is not that of ${seal.pubkey} over this payload`)
-}
-/**
- * Checks what a seal says by itself: its range, its count and its time, and that the first begins the chain.
- */
-function checkSealAlone(seal, now, findings, where) {
-  if (seal.count < 1 || seal.count !== seal.to_id - seal.from_id + 1)
-    findings.add(
-      'wrong_count',
-      where,
-      `count is ${seal.count} for the entries ${seal.from_id} to ${seal.to_id}`,
-    )
-  if (seal.seq === 1 && seal.from_id !== 1)
-    findings.add('range_gap', where, `the first seal begins at entry ${seal.from_id}, not 1`)
-  if (seal.seq === 1 && seal.prev_root !== null)
-    findings.add('wrong_prev_root', where, 'the first seal names a previous root')
-  if (seal.seq > 1 && seal.prev_root === null)
-    findings.add('wrong_prev_root', where, 'only the first seal has no previous root')
-  findings.addTime(where, seal, now)
-}
-/** Checks what a seal says about one that stands before it. */
-function checkSealLink(previous, seal, findings, where) {
-  if (seal.at < previous.at)
-    findings.add('at_goes_back', where, `at ${seal.at} is before the ${previous.at} of seal ${previous.seq}`)
-  if (seal.seq !== previous.seq + 1) return
-  if (seal.from_id !== previous.to_id + 1)
-    findings.add('range_gap', where, `begins at entry ${seal.from_id}, ${previous.to_id + 1} was due`)
-  if (seal.prev_root !== null && seal.prev_root !== previous.root)
-    findings.add(
-      'wrong_prev_root',
-      where,
-      `names ${seal.prev_root}, the root of seal ${previous.seq} is ${previous.root}`,
-    )
-}
-/** The fields of a seal that prove who signed what. */
-const signedSide = ({ seq, at, count, from_id, to_id, root, prev_root, signature, pubkey }) => ({
-  seq,
-  at,
-  count,
-  from_id,
-  to_id,
-  root,
-  prev_root,
-  signature,
-  pubkey,
-})
-/** Makes evidence for anybody of two different seals of one number; undefined unless accepted keys signed both. */
-function sealForkOf(seen, shown, keyring) {
-  const isProof = (read) => read.seal.signed && keyring.accepted.has(read.seal.pubkey) && hasSigned(read)
-  return isProof(seen) && isProof(shown)
-    ? {
-        kind: 'fork',
-        sides: [signedSide(seen.seal), signedSide(shown.seal)],
-      }
-    : void 0
-}
-
 // client/verify/trees.ts
 /** The hash of a node in a seal's tree, whose leaves are its entries. */
 const sealNodeHash = (left, right) =>
@@ -2104,11 +2186,15 @@ const sealNodeHash = (left, right) =>
  * A Merkle tree (RFC 6962 section 2.1) whose leaves are added one by one. It keeps the roots of its complete
  * subtrees alone, one for each bit of the count.
  */
-var GrowingTree = class {
+var GrowingTree = class GrowingTree {
   count
   /** The largest first. */
   frontier
   #join
+  /** A log that can grow, of what is remembered of it. */
+  static ofLog({ size, frontier }) {
+    return new GrowingTree(void 0, size, frontier)
+  }
   /** @param frontier 64 hex characters each */
   constructor(join = logNodeHash, count = 0, frontier = []) {
     this.#join = join
@@ -2189,11 +2275,11 @@ const memoryOf = (remembered) => (remembered !== void 0 && 'log' in remembered ?
 function seenLog(remembered) {
   const memory = memoryOf(remembered)
   if (memory === void 0) return void 0
-  const walked = new GrowingTree(void 0, memory.log.size, memory.log.frontier).head()
+  const walked = GrowingTree.ofLog(memory.log).head()
   const shown = memory.checkpoint === void 0 ? void 0 : readCheckpoint(memory.checkpoint)
-  return shown?.kind === 'held' && shown.value.size >= walked.size ? shown.value : walked
+  return shown !== void 0 && shown.size >= walked.size ? shown : walked
 }
-const isCheckpoint = (note) => readCheckpoint(note).kind === 'held'
+const isCheckpoint = (note) => new Findings().run('', () => readCheckpoint(note)).held
 const countBits = (size) => size.toString(2).replaceAll('0', '').length
 const FORMS = {
   head: (head) => isObject(head) && head['signed'] === true,
@@ -2329,604 +2415,25 @@ function rememberCheckpoint(state, service, { size, note }) {
     }
 }
 
-// client/verify/chain.ts
-const KEEP_EVERY_MS = 1e4
-const MAX_LISTED = 1e3
-const NEXT_GOES_ON = '; the next check goes on from the last signed seal that was checked'
-const KEY_UNKNOWN =
-  "nobody says that this key is the service's; compare it with a source that you trust and pin it: --pubkey"
-/**
- * Verifies a chain, from the remembered head on, unless that head is not there any more: then all of it is
- * read, to say what changed.
- *
- * @throws Unchecked if it can't be read
- */
-async function walkChain(source, options) {
-  const memory = memoryOf(options.remembered)
-  const { pinned } = options
-  if (
-    !options.isFull &&
-    memory !== void 0 &&
-    memory.unsigned === 0 &&
-    memory.money !== void 0 &&
-    memory.chained &&
-    (pinned.length === 0 || memory.pubkeys.every((key) => pinned.includes(key)))
-  ) {
-    const seals = source.seals(memory.seq - 1)[Symbol.asyncIterator]()
-    const head = readHead((await seals.next()).value, memory)
-    if (head !== void 0)
-      return new ChainWalk(source, options, {
-        memory,
-        head,
-      }).run(seals)
-  }
-  return new ChainWalk(source, options).run(source.seals(0)[Symbol.asyncIterator]())
-}
-/** The remembered head, as the source shows it; undefined if it shows anything else. */
-function readHead(shown, memory) {
-  try {
-    const read = readSeal(shown)
-    return read.seal.signed && read.seal.seq === memory.seq && sha256Hex(read.payload) === memory.payload_hash
-      ? read
-      : void 0
-  } catch (error) {
-    if (!(error instanceof Refused)) throw error
-    return
-  }
-}
-/** One check of a chain: reads it seal by seal, and checks each with its entries. */
-var ChainWalk = class {
-  findings = new Findings()
-  keyring
-  remembered
-  /** The number of the head from which it went on; 0: it read everything. */
-  resumedAt
-  /** The last seal's number. */
-  seq = 0
-  sealsRead = 0
-  signed = 0
-  unsignedSeqs = []
-  unsigned = 0
-  entriesSealed = 0
-  entriesWaiting = 0
-  unreadable = 0
-  adoptions = []
-  /** The last signed seal. */
-  head
-  checked
-  /** The newest checkpoint that was compared with the log. */
-  #checkpoint
-  /** Checkpoints of others that lie beyond it. */
-  heard
-  reader
-  #options
-  #previous
-  #money = new LedgerMoney()
-  #isChained = false
-  #isLogged = false
-  /** Over all entries so far; undefined after a seal whose entries aren't there, as are the keys. */
-  #log = new GrowingTree()
-  /** By the entries alone; undefined if not all of them were read. */
-  #keys = new LedgerKeys(2)
-  /** The same in form 1, until a closing entry states form 2. */
-  #olderKeys = new LedgerKeys(1)
-  #keyForm = 1
-  /** What was stated of the keys, if no entry has changed them since. */
-  #keysStated
-  #areKeysChanged = false
-  #keepAt = performance.now() + KEEP_EVERY_MS
-  constructor(source, options, from) {
-    this.#options = options
-    this.remembered = options.remembered
-    this.keyring = new Keyring(options.pinned, options.remembered?.pubkeys ?? [])
-    this.reader = new EntryReader(source, options.maxEntries ?? Infinity)
-    this.heard = memoryOf(options.remembered)?.heard ?? []
-    this.#checkpoint = memoryOf(options.remembered)?.checkpoint
-    this.resumedAt = from?.memory.seq ?? 0
-    if (from !== void 0) this.#goOn(from.memory, from.head)
-  }
-  #goOn(memory, head) {
-    const { seal } = head
-    const where = `seal ${seal.seq}`
-    for (const key of memory.pubkeys) this.keyring.seen.add(key)
-    checkSealAlone(seal, this.#options.clock(), this.findings, where)
-    checkSignature(head, this.keyring, this.findings, where)
-    this.seq = this.signed = seal.seq
-    this.head = this.#previous = {
-      seal,
-      payloadHash: memory.payload_hash,
-    }
-    if (memory.money !== void 0) this.#money = LedgerMoney.from(memory.money)
-    this.#isChained = memory.chained
-    this.#isLogged = memory.logged
-    this.#log = new GrowingTree(void 0, memory.log.size, memory.log.frontier)
-    this.#keys = this.#olderKeys = void 0
-    this.#keyForm = memory.key_form ?? 1
-    this.#keysStated = memory.keys ?? void 0
-    this.adoptions = [...memory.adoptions]
-    this.unreadable = memory.unreadable
-    this.entriesSealed = seal.to_id
-    this.#setChecked(seal, memory.payload_hash)
-  }
-  /** Whether closing entries state the log and the keys by now. */
-  get isLogged() {
-    return this.#isLogged
-  }
-  /** The log over all entries under seals; undefined if some aren't there, or nothing states it. */
-  get log() {
-    return this.#isLogged ? this.#log?.head() : void 0
-  }
-  /** Root and count of the keys, and whether they were computed from all entries. */
-  get keys() {
-    const keys = this.#isLogged ? this.#keyStates()[this.#keyForm] : void 0
-    return (
-      keys && {
-        ...keys,
-        recomputed: this.#keys !== void 0,
-      }
-    )
-  }
-  /**
-   * Checks all seals that come, and then what is missing or waiting. If the source breaks off, what was
-   * checked up to the last signed seal is kept all the same.
-   *
-   * @throws Unchecked
-   */
-  async run(seals) {
-    try {
-      for (
-        let next = await seals.next();
-        next.done !== true && !this.findings.isFull;
-        next = await seals.next()
-      )
-        await this.#checkSeal(next.value)
-    } catch (error) {
-      await this.#options.keep?.(this)
-      throw error
-    }
-    const { remembered } = this
-    if (remembered !== void 0 && this.seq < remembered.seq && this.#options.mayBeOlder !== true)
-      this.findings.add(
-        'chain_shortened',
-        'chain',
-        `ends at seal ${this.seq}, but seal ${remembered.seq} was seen before`,
-      )
-    if (!this.findings.isFull) await this.#countWaiting()
-    return this
-  }
-  /** Checks the next seal of the chain, with its entries. */
-  async #checkSeal(shown) {
-    const { findings } = this
-    const { maxSeals = Infinity, keep, progress, clock } = this.#options
-    const due = this.seq + 1
-    if (this.sealsRead >= maxSeals)
-      throw new Unchecked(
-        'too_long',
-        `there are more than ${maxSeals} seals to check (--max-seals)${keep === void 0 ? '' : NEXT_GOES_ON}`,
-      )
-    this.sealsRead++
-    this.seq = isObject(shown) && isWhole(shown['seq']) ? shown['seq'] : due
-    const where = `seal ${this.seq}`
-    const read = findings.run(where, () => readSeal(shown))
-    if (read.kind === 'refused') {
-      this.#previous = void 0
-      this.#loseCount()
-      return
-    }
-    const { seal, payload } = read.value
-    const payloadHash = sha256Hex(payload)
-    if (seal.seq !== due) findings.add('seq_gap', where, `seal ${due} was due`)
-    checkSealAlone(seal, clock(), findings, where)
-    if (this.#previous !== void 0) checkSealLink(this.#previous.seal, seal, findings, where)
-    if (seal.signed) {
-      this.signed++
-      this.head = {
-        seal,
-        payloadHash,
-      }
-      checkSignature(read.value, this.keyring, findings, where)
-    } else {
-      this.unsigned++
-      if (this.unsignedSeqs.length < MAX_LISTED) this.unsignedSeqs.push(seal.seq)
-    }
-    this.#compareWithHead(read.value, payloadHash, where)
-    await this.#checkEntries(seal, where)
-    this.#compareWithLog(seal, payloadHash, where)
-    if (seal.signed) this.#setChecked(seal, payloadHash)
-    this.#previous = {
-      seal,
-      payloadHash,
-    }
-    progress?.(`seal ${seal.seq}, entry ${seal.to_id}`)
-    if (seal.signed && performance.now() > this.#keepAt) {
-      await keep?.(this)
-      this.#keepAt = performance.now() + KEEP_EVERY_MS
-    }
-  }
-  /** Compares the seal of the remembered head's number with that. */
-  #compareWithHead(shown, payloadHash, where) {
-    const { remembered, findings } = this
-    if (remembered === void 0 || shown.seal.seq !== remembered.seq) return
-    if (!shown.seal.signed) findings.add('signature_withdrawn', where, 'was signed when it was seen before')
-    if (payloadHash === remembered.payload_hash) return
-    findings.add('history_rewritten', where, 'has another payload than when it was seen before')
-    const head = memoryOf(remembered)?.head
-    if (head !== void 0) findings.fork ??= sealForkOf(readSeal(head), shown, this.keyring)
-  }
-  /**
-   * Compares the log up to a seal with the one that was seen, up to the remembered head or to a checkpoint:
-   * whatever was rewritten before has another root.
-   */
-  #compareWithLog(seal, payloadHash, where) {
-    const memory = memoryOf(this.remembered)
-    if (memory === void 0 || this.#log === void 0) return
-    const log = this.#log.head()
-    const seen = new GrowingTree(void 0, memory.log.size, memory.log.frontier).head()
-    if (seal.seq === memory.seq && payloadHash === memory.payload_hash && seen.root !== log.root)
-      this.findings.add(
-        'history_rewritten',
-        where,
-        'is as it was, but an entry before it is another than when it was seen',
-      )
-    const shown = memory.checkpoint === void 0 ? void 0 : readCheckpoint(memory.checkpoint)
-    if (shown?.kind === 'held' && shown.value.size === seal.to_id)
-      this.findings.take(where, connectLogs(shown.value, log, void 0))
-  }
-  /**
-   * Checks the entries of a seal: their numbers, their root, what they do to the sums, and the closing entry.
-   */
-  async #checkEntries(seal, where) {
-    const { findings, reader } = this
-    const tree = new GrowingTree(sealNodeHash)
-    const before = {
-      log: this.#log?.head(),
-      keys: this.#keyStates(),
-    }
-    this.#areKeysChanged = false
-    let last
-    for (let id = seal.from_id; id <= seal.to_id; id++) {
-      const taken = await reader.take(id)
-      if (taken.kind === 'end') findings.add('entry_gap', where, `entry ${id} is missing from the ledger`)
-      const read =
-        taken.kind === 'end' ? void 0 : findings.run(`entry ${id}`, () => this.#readDue(taken.value, id))
-      if (read === void 0 || read.kind === 'refused') {
-        reader.forget()
-        this.entriesSealed += tree.count
-        this.#loseCount()
-        return
-      }
-      last = read.value.entry
-      tree.add(read.value.leaf)
-      this.#log?.add(read.value.leaf)
-      if (id < seal.to_id) this.#addEntry(last)
-      if (tree.count % 1e4 === 0) this.#options.progress?.(`${where}, entry ${id}`)
-    }
-    this.entriesSealed += tree.count
-    if (last === void 0) return
-    const { root } = tree.head()
-    if (root === seal.root) return this.#checkClosing(last, seal, before, where)
-    findings.add(
-      'wrong_root',
-      where,
-      `its entries ${seal.from_id} to ${seal.to_id} have the root ${root}, not ${seal.root}`,
-    )
-    this.#loseCount()
-  }
-  /** Reads the entry in the place of `due`, with its leaf. @throws Refused */
-  #readDue(shown, due) {
-    const entry = readEntry(shown)
-    if (entry.id !== due) throw new Refused('entry_gap', `the ledger gives entry ${entry.id} in its place`)
-    return {
-      entry,
-      leaf: leafOf(entry),
-    }
-  }
-  /** Forgets what follows from all entries, once some of them aren't there. */
-  #loseCount() {
-    this.#money.lose()
-    this.#log = void 0
-    this.#keys = void 0
-    this.#olderKeys = void 0
-    this.#keysStated = void 0
-  }
-  /** Root and count of the agents' keys, by the form of the tree. */
-  #keyStates() {
-    const stated = (form) => (form === this.#keyForm ? this.#keysStated : void 0)
-    return this.#keys === void 0
-      ? {
-          1: stated(1),
-          2: stated(2),
-        }
-      : {
-          1: this.#olderKeys?.state(),
-          2: this.#keys.state(),
-        }
-  }
-  /** Adds to the sums, the adoptions and the keys what an entry says. */
-  #addEntry(entry) {
-    if (!this.#money.add(entry, this.findings)) this.unreadable++
-    this.#listAdoption(entry)
-    const field = keyFieldOf(entry.kind)
-    if (field !== void 0) this.#addKey(entry, entry.data[field])
-  }
-  /**
-   * Sets the key that an entry changes, and checks its signature: once an agent has an author key, each change
-   * of its keys needs one by that.
-   */
-  #addKey(entry, key) {
-    const { agent_id: agentId, author } = entry.data
-    const standing = typeof agentId === 'string' ? this.#keys?.get(agentId)?.author_key : void 0
-    this.findings.run(`entry ${entry.id}`, () => {
-      if (isSignedChange(entry)) checkKeyChange(entry)
-      if (standing !== void 0 && !(isObject(author) && author['author_key'] === standing))
-        throw new Refused(
-          'wrong_author',
-          `changes a key without the signature of the author key that stood, ${standing}`,
-        )
-    })
-    if (typeof agentId !== 'string' || (key !== null && !isHexHash$1(key))) return
-    this.#areKeysChanged = true
-    this.#keysStated = void 0
-    this.#keys?.apply(entry)
-    this.#olderKeys?.apply(entry)
-  }
-  #listAdoption(entry) {
-    if (entry.kind === 'seal_adoption' && this.adoptions.length < MAX_LISTED)
-      this.adoptions.push({
-        entry_id: entry.id,
-        at: entry.at,
-        data: showData(entry),
-      })
-  }
-  /**
-   * Checks the closing entry of a seal: its sums, the seal before, and the log and the keys before the seal.
-   */
-  #checkClosing({ at, kind, data }, seal, before, where) {
-    if (kind !== 'solvency' || data['seal'] !== `seal_${seal.seq}` || at !== seal.at) {
-      this.findings.add(
-        'wrong_closing',
-        where,
-        `does not end with its own closing entry of the time ${seal.at}`,
-      )
-      this.#loseCount()
-      return
-    }
-    this.#money.checkClosing(data, this.findings, where)
-    this.#checkPreviousSeal(data, seal, where)
-    this.#isLogged ||= data['log'] !== void 0
-    if (!this.#isLogged) return
-    this.#checkStatedLog(data['log'], seal, before, where)
-    this.#checkStatedKeys(data['keys'], before, where)
-  }
-  /**
-   * Checks that a closing entry names the payload of the seal before, so that a head commits to all history.
-   * Older ones don't name it.
-   */
-  #checkPreviousSeal(data, seal, where) {
-    this.#isChained ||= Object.hasOwn(data, 'prev_seal')
-    if (!this.#isChained) return
-    const named = memberOf(data, 'prev_seal') ?? null
-    const previous = this.#previous?.seal.seq === seal.seq - 1 ? this.#previous.payloadHash : void 0
-    const due = seal.seq === 1 ? null : previous
-    if (due === void 0 ? isHexHash$1(named) : named === due) return
-    this.findings.add(
-      'wrong_prev_seal',
-      where,
-      `its closing entry names ${show(named)} as the seal before it, not ${due === void 0 ? 'the payload hash of a seal' : show(due)}`,
-    )
-  }
-  #checkStatedLog(stated, seal, { log: own }, where) {
-    if (
-      isObject(stated) &&
-      stated['size'] === seal.from_id - 1 &&
-      isHexHash$1(stated['root']) &&
-      (own === void 0 || stated['root'] === own.root)
-    )
-      return
-    const due = own === void 0 ? `one of size ${seal.from_id - 1}` : show(own)
-    this.findings.add(
-      'wrong_log',
-      where,
-      `its closing entry states the log ${show(stated)}, the entries give ${due}`,
-    )
-  }
-  #checkStatedKeys(stated, before, where) {
-    const {
-      root,
-      count,
-      v: form,
-    } = isObject(stated)
-      ? {
-          v: 1,
-          ...stated,
-        }
-      : {}
-    const isForm = form === 1 || form === 2
-    const own = isForm ? before.keys[form] : void 0
-    if (
-      !isForm ||
-      !isWhole(count) ||
-      !isHexHash$1(root) ||
-      (own !== void 0 && (root !== own.root || count !== own.count))
-    ) {
-      const due = own === void 0 ? 'a root and a count' : show(own)
-      this.findings.add(
-        'wrong_keys',
-        where,
-        `its closing entry states the keys ${show(stated)}, the entries give ${due}`,
-      )
-      return
-    }
-    if (form < this.#keyForm) {
-      this.findings.add(
-        'wrong_keys',
-        where,
-        'its closing entry states the keys in form 1, in which revoked keys stay, after one that stated form 2',
-      )
-      return
-    }
-    this.#keyForm = form
-    if (form === 2) this.#olderKeys = void 0
-    if (!this.#areKeysChanged)
-      this.#keysStated = {
-        root,
-        count,
-      }
-  }
-  /** Counts the entries behind the last seal, and checks their numbers and their form. */
-  async #countWaiting() {
-    let due = (this.#previous?.seal.to_id ?? 0) + 1
-    for (
-      let taken = await this.reader.take(due);
-      taken.kind === 'entry';
-      taken = await this.reader.take(due)
-    ) {
-      const { value } = taken
-      if (
-        this.findings.run(`entry ${due}`, () => {
-          const entry = readEntry(value)
-          if (entry.id !== due)
-            throw new Refused('entry_gap', `the ledger gives entry ${entry.id} in its place`)
-          this.#listAdoption(entry)
-        }).kind === 'refused'
-      )
-        return
-      this.entriesWaiting++
-      due++
-      if (this.entriesWaiting % 1e4 === 0) this.#options.progress?.(`unsealed entry ${due}`)
-    }
-  }
-  /** Keeps what follows from all entries up to a signed seal, unless some of them aren't there. */
-  #setChecked(seal, payloadHash) {
-    const sums = this.#money.state()
-    if (!seal.signed || sums === void 0 || this.#log === void 0) return
-    const state = {
-      ...sums,
-      chained: this.#isChained,
-      unreadable: this.unreadable,
-      adoptions: [...this.adoptions],
-      unsigned: this.unsigned,
-      logged: this.#isLogged,
-      log: this.#log.state(),
-      keys: this.#keyStates()[this.#keyForm] ?? null,
-      ...(this.#keyForm === 1 ? {} : { key_form: this.#keyForm }),
-    }
-    this.checked = {
-      seal,
-      payloadHash,
-      state,
-    }
-  }
-  /** Takes a checkpoint that agrees with the log into what is to be remembered, unless it knows a larger one. */
-  rememberCheckpoint({ size, note }) {
-    const known = this.#checkpoint === void 0 ? void 0 : readCheckpoint(this.#checkpoint)
-    if (known?.kind !== 'held' || size >= known.value.size) this.#checkpoint = note
-  }
-  /** What is to be remembered: everything up to the last signed seal that was checked. */
-  memory({ seal, payloadHash, state }) {
-    const { seq, at, count, from_id, to_id, root, prev_root, signature, pubkey, algo, signed_at } = seal
-    const checkpoint = this.#checkpoint
-    return {
-      seq,
-      payload_hash: payloadHash,
-      pubkeys: [...this.keyring.seen],
-      checked_at: this.#options.clock(),
-      head: {
-        seq,
-        at,
-        count,
-        from_id,
-        to_id,
-        root,
-        prev_root,
-        signed: true,
-        signature,
-        pubkey,
-        algo,
-        signed_at,
-      },
-      ...state,
-      ...(checkpoint === void 0 ? {} : { checkpoint }),
-      ...(this.heard.length === 0 ? {} : { heard: this.heard }),
-    }
-  }
-  /** Why a chain without a finding binds nobody. */
-  doubts(shown) {
-    const doubts = []
-    const add = (reason, message) =>
-      doubts.push({
-        reason,
-        message,
-      })
-    if (this.head === void 0) add('no_signed_seal', 'there is no signed seal')
-    else if (this.keyring.trust === 'first_seen') add('key_unknown', KEY_UNKNOWN)
-    if (this.head !== void 0 && this.unsigned > 0)
-      add('unsigned', `${this.unsigned === 1 ? 'a seal has' : `${this.unsigned} seals have`} no signature`)
-    const seen = seenLog(this.remembered)
-    const longest = Math.max(this.head?.seal.to_id ?? 0, shown?.size ?? 0)
-    if (this.#options.mayBeOlder === true) {
-      if (this.remembered !== void 0 && this.seq < this.remembered.seq)
-        add(
-          'not_compared',
-          `it ends at seal ${this.seq}, and what was seen here at seal ${this.remembered.seq}: nothing tells whether that goes on from it`,
-        )
-    } else if (seen !== void 0 && seen.size > longest)
-      add(
-        'behind',
-        `a log of ${seen.size} entries was seen before, and the one that is shown ends at entry ${longest}`,
-      )
-    return doubts
-  }
-  /** What its verdict can rest on besides the key: the checkpoint that is shown, and what was seen before. */
-  support(shown) {
-    const { remembered, head } = this
-    return {
-      checkpoints: shown === void 0 ? [] : [shown],
-      covered: shown?.size ?? 0,
-      upTo: head?.seal.to_id ?? 0,
-      madeAt: head?.seal.at,
-      seenSize:
-        remembered !== void 0 && remembered.seq <= this.seq
-          ? (memoryOf(remembered)?.head.to_id ?? null)
-          : null,
-    }
-  }
-}
-/** Gives entries by number from a source that is read forward; begins a new reading only if the numbers jump. */
-var EntryReader = class {
-  count = 0
-  #source
-  #limit
-  #iterator
-  #due = 0
-  constructor(source, limit) {
-    this.#source = source
-    this.#limit = limit
-  }
-  /** The entry that comes in the place of `id`. @throws Unchecked beyond the limit */
-  async take(id) {
-    if (this.#iterator === void 0 || this.#due !== id)
-      this.#iterator = this.#source.entries(id)[Symbol.asyncIterator]()
-    const { value, done } = await this.#iterator.next()
-    this.#due = id + 1
-    if (done === true) {
-      this.forget()
-      return { kind: 'end' }
-    }
-    if (++this.count > this.#limit)
-      throw new Unchecked('too_long', `the ledger has more than ${this.#limit} entries (--max-entries)`)
-    return {
-      kind: 'entry',
-      value,
-    }
-  }
-  /** Begins a new reading with the next entry. */
-  forget() {
-    this.#iterator = void 0
-  }
-}
-
 // client/verify/evidence.ts
+/**
+ * Compares a signed log with the one that was seen.
+ *
+ * @returns how it stands to that; null, with evidence if it can be shown, if they contradict each other
+ */
+function compareLogs({ findings, keyring }, where, seen, shown, proof) {
+  const compared = findings.run(where, () => connectLogs(seen, shown, proof))
+  if (compared.held) return compared.value
+  findings.fork ??= logForkOf(seen, shown, proof, keyring.accepted)
+  return null
+}
+/** Adds what is wrong if a seal of the remembered head's number is another one, with evidence if it can be shown. */
+function compareWithHead({ findings, keyring }, read, remembered, sentence) {
+  if (sha256Hex(read.payload) === remembered.payload_hash) return
+  findings.add(`seal ${read.seal.seq}`, sentence)
+  const head = memoryOf(remembered)?.head
+  if (head !== void 0) findings.fork ??= sealForkOf(readSeal(head), read, keyring)
+}
 /** Writes a proof of a contradiction into a new file. @returns its path @throws Unchecked */
 async function writeEvidence(folder, fork, service, now) {
   const { kind, ...parts } = fork
@@ -2997,7 +2504,7 @@ function checkSealFork(sides, keyring) {
   }
   const [one, other] = read
   if (other !== void 0 && (one?.payload === other.payload || one?.seal.seq !== other.seal.seq))
-    findings.add('no_contradiction', 'evidence', 'it is not two different seals of one number')
+    findings.add('evidence', 'no_contradiction.seals')
   return {
     findings,
     report: {
@@ -3011,18 +2518,14 @@ function checkLogFork({ notes, pubkey, consistency }, keyring) {
   const sides = []
   for (const [place, note] of notes.entries())
     findings.run(`note ${place + 1}`, () => {
-      if (!isHexHash$1(pubkey)) throw new Refused('wrong_checkpoint', 'it names no key')
+      if (!isHexHash$1(pubkey)) throw refusal('wrong_checkpoint.key')
       keyring.check(pubkey)
-      sides.push(expectHeld(verifyCheckpoint(note, [pubkey])))
+      sides.push(verifyCheckpoint(note, [pubkey]))
     })
   const [from, to] = sides
   if (from !== void 0 && to !== void 0) {
     if (from.origin !== to.origin || !isContradiction(from, to, consistency))
-      findings.add(
-        'no_contradiction',
-        'evidence',
-        'it is not two checkpoints of one log that contradict each other',
-      )
+      findings.add('evidence', 'no_contradiction.logs')
   }
   return {
     findings,
@@ -3030,6 +2533,538 @@ function checkLogFork({ notes, pubkey, consistency }, keyring) {
       sizes: sides.map(({ size }) => size),
       roots: sides.map(({ root }) => root),
     },
+  }
+}
+
+// client/verify/chain.ts
+const KEEP_EVERY_MS = 1e4
+const MAX_LISTED = 1e3
+/**
+ * Verifies a chain, from the remembered head on, unless that head is not there any more: then all of it is
+ * read, to say what changed.
+ *
+ * @throws Unchecked if it can't be read
+ */
+async function walkChain(source, options) {
+  const memory = memoryOf(options.remembered)
+  const { pinned } = options
+  if (
+    options.isFull !== true &&
+    memory !== void 0 &&
+    memory.unsigned === 0 &&
+    memory.money !== void 0 &&
+    memory.chained &&
+    (pinned.length === 0 || memory.pubkeys.every((key) => pinned.includes(key)))
+  ) {
+    const seals = source.seals(memory.seq - 1)[Symbol.asyncIterator]()
+    const head = readHead((await seals.next()).value, memory)
+    if (head !== void 0)
+      return new ChainWalk(source, options, {
+        memory,
+        head,
+      }).run(seals)
+  }
+  return new ChainWalk(source, options).run(source.seals(0)[Symbol.asyncIterator]())
+}
+/** The remembered head, as the source shows it; undefined if it shows anything else. */
+function readHead(shown, memory) {
+  try {
+    const read = readSeal(shown)
+    return read.seal.signed && read.seal.seq === memory.seq && sha256Hex(read.payload) === memory.payload_hash
+      ? read
+      : void 0
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error
+    return
+  }
+}
+/** One check of a chain: reads it seal by seal, and checks each with its entries. */
+var ChainWalk = class {
+  findings = new Findings()
+  keyring
+  remembered
+  /** The number of the head from which it went on; 0: it read everything. */
+  resumedAt
+  /** The last seal's number. */
+  seq = 0
+  sealsRead = 0
+  signed = 0
+  unsignedSeqs = []
+  unsigned = 0
+  entriesSealed = 0
+  entriesWaiting = 0
+  unreadable = 0
+  adoptions = []
+  /** The last signed seal. */
+  head
+  checked
+  /** The newest checkpoint that was compared with the log. */
+  #checkpoint
+  /** Checkpoints of others that lie beyond it. */
+  heard
+  reader
+  #options
+  #clock
+  #previous
+  #money = new LedgerMoney()
+  #isChained = false
+  #isLogged = false
+  /** Over all entries so far; undefined after a seal whose entries aren't there, as are the keys. */
+  #log = new GrowingTree()
+  /** By the entries alone; undefined if not all of them were read. */
+  #keys = new LedgerKeys(2)
+  /** The same in form 1, until a closing entry states form 2. */
+  #olderKeys = new LedgerKeys(1)
+  #keyForm = 1
+  /** What was stated of the keys, if no entry has changed them since. */
+  #keysStated
+  #areKeysChanged = false
+  #keepAt = performance.now() + KEEP_EVERY_MS
+  constructor(source, options, from) {
+    this.#options = options
+    this.#clock = options.clock ?? nowSeconds
+    this.remembered = options.remembered
+    this.keyring = new Keyring(options.pinned, options.remembered?.pubkeys ?? [])
+    this.reader = new EntryReader(source, options.maxEntries ?? Infinity)
+    this.heard = memoryOf(options.remembered)?.heard ?? []
+    this.#checkpoint = memoryOf(options.remembered)?.checkpoint
+    this.resumedAt = from?.memory.seq ?? 0
+    if (from !== void 0) this.#goOn(from.memory, from.head)
+  }
+  #goOn(memory, head) {
+    const { seal } = head
+    const where = `seal ${seal.seq}`
+    for (const key of memory.pubkeys) this.keyring.seen.add(key)
+    checkSealAlone(seal, this.#clock(), this.findings, where)
+    checkSignature(head, this.keyring, this.findings, where)
+    this.seq = this.signed = seal.seq
+    this.head = this.#previous = {
+      seal,
+      payloadHash: memory.payload_hash,
+    }
+    if (memory.money !== void 0) this.#money = LedgerMoney.from(memory.money)
+    this.#isChained = memory.chained
+    this.#isLogged = memory.logged
+    this.#log = GrowingTree.ofLog(memory.log)
+    this.#keys = this.#olderKeys = void 0
+    this.#keyForm = memory.key_form ?? 1
+    this.#keysStated = memory.keys ?? void 0
+    this.adoptions = [...memory.adoptions]
+    this.unreadable = memory.unreadable
+    this.entriesSealed = seal.to_id
+    this.#setChecked(seal, memory.payload_hash)
+  }
+  /** Whether closing entries state the log and the keys by now. */
+  get isLogged() {
+    return this.#isLogged
+  }
+  /** The log over all entries under seals; undefined if some aren't there, or nothing states it. */
+  get log() {
+    return this.#isLogged ? this.#log?.head() : void 0
+  }
+  /** Root and count of the keys, and whether they were computed from all entries. */
+  get keys() {
+    const keys = this.#isLogged ? this.#keyStates()[this.#keyForm] : void 0
+    return (
+      keys && {
+        ...keys,
+        recomputed: this.#keys !== void 0,
+      }
+    )
+  }
+  /**
+   * Checks all seals that come, and then what is missing or waiting. If the source breaks off, what was
+   * checked up to the last signed seal is kept all the same.
+   *
+   * @throws Unchecked
+   */
+  async run(seals) {
+    try {
+      for (
+        let next = await seals.next();
+        next.done !== true && !this.findings.isFull;
+        next = await seals.next()
+      )
+        await this.#checkSeal(next.value)
+    } catch (error) {
+      await this.#options.keep?.(this)
+      throw error
+    }
+    const { remembered } = this
+    if (remembered !== void 0 && this.seq < remembered.seq && this.#options.mayBeOlder !== true)
+      this.findings.add('chain', 'chain_shortened', this.seq, remembered.seq)
+    if (!this.findings.isFull) await this.#countWaiting()
+    return this
+  }
+  /** Checks the next seal of the chain, with its entries. */
+  async #checkSeal(shown) {
+    const { findings } = this
+    const { maxSeals = Infinity, keep, progress } = this.#options
+    const due = this.seq + 1
+    if (this.sealsRead >= maxSeals)
+      throw unchecked(keep === void 0 ? 'too_long.seals' : 'too_long.seals_kept', maxSeals)
+    this.sealsRead++
+    this.seq = isObject(shown) && isWhole(shown['seq']) ? shown['seq'] : due
+    const where = `seal ${this.seq}`
+    const read = findings.run(where, () => readSeal(shown))
+    if (!read.held) {
+      this.#previous = void 0
+      this.#loseCount()
+      return
+    }
+    const { seal, payload } = read.value
+    const payloadHash = sha256Hex(payload)
+    if (seal.seq !== due) findings.add(where, 'seq_gap', due)
+    checkSealAlone(seal, this.#clock(), findings, where)
+    if (this.#previous !== void 0) checkSealLink(this.#previous.seal, seal, findings, where)
+    if (seal.signed) {
+      this.signed++
+      this.head = {
+        seal,
+        payloadHash,
+      }
+      checkSignature(read.value, this.keyring, findings, where)
+    } else {
+      this.unsigned++
+      if (this.unsignedSeqs.length < MAX_LISTED) this.unsignedSeqs.push(seal.seq)
+    }
+    this.#compareWithHead(read.value, where)
+    await this.#checkEntries(seal, where)
+    this.#compareWithLog(seal, payloadHash, where)
+    if (seal.signed) this.#setChecked(seal, payloadHash)
+    this.#previous = {
+      seal,
+      payloadHash,
+    }
+    progress?.(`seal ${seal.seq}, entry ${seal.to_id}`)
+    if (seal.signed && performance.now() > this.#keepAt) {
+      await keep?.(this)
+      this.#keepAt = performance.now() + KEEP_EVERY_MS
+    }
+  }
+  /** Compares the seal of the remembered head's number with that. */
+  #compareWithHead(shown, where) {
+    const { remembered, findings } = this
+    if (remembered === void 0 || shown.seal.seq !== remembered.seq) return
+    if (!shown.seal.signed) findings.add(where, 'signature_withdrawn')
+    compareWithHead(this, shown, remembered, 'history_rewritten.payload')
+  }
+  /**
+   * Compares the log up to a seal with the one that was seen, up to the remembered head or to a checkpoint:
+   * whatever was rewritten before has another root.
+   */
+  #compareWithLog(seal, payloadHash, where) {
+    const memory = memoryOf(this.remembered)
+    if (memory === void 0 || this.#log === void 0) return
+    const log = this.#log.head()
+    const seen = GrowingTree.ofLog(memory.log).head()
+    if (seal.seq === memory.seq && payloadHash === memory.payload_hash && seen.root !== log.root)
+      this.findings.add(where, 'history_rewritten.entry')
+    const shown = memory.checkpoint === void 0 ? void 0 : readCheckpoint(memory.checkpoint)
+    if (shown?.size === seal.to_id) this.findings.run(where, () => connectLogs(shown, log, void 0))
+  }
+  /**
+   * Checks the entries of a seal: their numbers, their root, what they do to the sums, and the closing entry.
+   */
+  async #checkEntries(seal, where) {
+    const { findings, reader } = this
+    const tree = new GrowingTree(sealNodeHash)
+    const before = {
+      log: this.#log?.head(),
+      keys: this.#keyStates(),
+    }
+    this.#areKeysChanged = false
+    let last
+    for (let id = seal.from_id; id <= seal.to_id; id++) {
+      const taken = await reader.take(id)
+      if (taken.kind === 'end') findings.add(where, 'entry_gap.missing', id)
+      const read =
+        taken.kind === 'end' ? void 0 : findings.run(`entry ${id}`, () => withLeaf(readDue(taken.value, id)))
+      if (read?.held !== true) {
+        reader.forget()
+        this.entriesSealed += tree.count
+        this.#loseCount()
+        return
+      }
+      last = read.value.entry
+      tree.add(read.value.leaf)
+      this.#log?.add(read.value.leaf)
+      if (id < seal.to_id) this.#addEntry(last)
+      if (tree.count % 1e4 === 0) this.#options.progress?.(`${where}, entry ${id}`)
+    }
+    this.entriesSealed += tree.count
+    if (last === void 0) return
+    const { root } = tree.head()
+    if (root === seal.root) return this.#checkClosing(last, seal, before, where)
+    findings.add(where, 'wrong_root.entries', seal.from_id, seal.to_id, root, seal.root)
+    this.#loseCount()
+  }
+  /** Forgets what follows from all entries, once some of them aren't there. */
+  #loseCount() {
+    this.#money.lose()
+    this.#log = void 0
+    this.#keys = void 0
+    this.#olderKeys = void 0
+    this.#keysStated = void 0
+  }
+  /** Root and count of the agents' keys, by the form of the tree. */
+  #keyStates() {
+    const stated = (form) => (form === this.#keyForm ? this.#keysStated : void 0)
+    return this.#keys === void 0
+      ? {
+          1: stated(1),
+          2: stated(2),
+        }
+      : {
+          1: this.#olderKeys?.state(),
+          2: this.#keys.state(),
+        }
+  }
+  /** Adds to the sums, the adoptions and the keys what an entry says. */
+  #addEntry(entry) {
+    if (!this.#money.add(entry, this.findings)) this.unreadable++
+    this.#listAdoption(entry)
+    const field = keyFieldOf(entry.kind)
+    if (field !== void 0) this.#addKey(entry, entry.data[field])
+  }
+  /**
+   * Sets the key that an entry changes, and checks its signature: once an agent has an author key, each change
+   * of its keys needs one by that.
+   */
+  #addKey(entry, key) {
+    const { agent_id: agentId, author } = entry.data
+    const standing = typeof agentId === 'string' ? this.#keys?.get(agentId)?.author_key : void 0
+    this.findings.run(`entry ${entry.id}`, () => {
+      if (isSignedChange(entry)) checkKeyChange(entry)
+      if (standing !== void 0 && !(isObject(author) && author['author_key'] === standing))
+        throw refusal('wrong_author.standing', standing)
+    })
+    if (typeof agentId !== 'string' || (key !== null && !isHexHash$1(key))) return
+    this.#areKeysChanged = true
+    this.#keysStated = void 0
+    this.#keys?.apply(entry)
+    this.#olderKeys?.apply(entry)
+  }
+  #listAdoption(entry) {
+    if (entry.kind === 'seal_adoption' && this.adoptions.length < MAX_LISTED)
+      this.adoptions.push({
+        entry_id: entry.id,
+        at: entry.at,
+        data: showData(entry),
+      })
+  }
+  /**
+   * Checks the closing entry of a seal: its sums, the seal before, and the log and the keys before the seal.
+   */
+  #checkClosing({ at, kind, data }, seal, before, where) {
+    if (kind !== 'solvency' || data['seal'] !== `seal_${seal.seq}` || at !== seal.at) {
+      this.findings.add(where, 'wrong_closing', seal.at)
+      this.#loseCount()
+      return
+    }
+    this.#money.checkClosing(data, this.findings, where)
+    this.#checkPreviousSeal(data, seal, where)
+    this.#isLogged ||= data['log'] !== void 0
+    if (!this.#isLogged) return
+    this.#checkStatedLog(data['log'], seal, before, where)
+    this.#checkStatedKeys(data['keys'], before, where)
+  }
+  /**
+   * Checks that a closing entry names the payload of the seal before, so that a head commits to all history.
+   * Older ones don't name it.
+   */
+  #checkPreviousSeal(data, seal, where) {
+    this.#isChained ||= Object.hasOwn(data, 'prev_seal')
+    if (!this.#isChained) return
+    const named = memberOf(data, 'prev_seal') ?? null
+    const previous = this.#previous?.seal.seq === seal.seq - 1 ? this.#previous.payloadHash : void 0
+    const due = seal.seq === 1 ? null : previous
+    if (due === void 0 ? isHexHash$1(named) : named === due) return
+    const what = due === void 0 ? 'the payload hash of a seal' : show(due)
+    this.findings.add(where, 'wrong_prev_seal', show(named), what)
+  }
+  #checkStatedLog(stated, seal, { log: own }, where) {
+    if (
+      isObject(stated) &&
+      stated['size'] === seal.from_id - 1 &&
+      isHexHash$1(stated['root']) &&
+      (own === void 0 || stated['root'] === own.root)
+    )
+      return
+    const due = own === void 0 ? `one of size ${seal.from_id - 1}` : show(own)
+    this.findings.add(where, 'wrong_log', show(stated), due)
+  }
+  #checkStatedKeys(stated, before, where) {
+    const {
+      root,
+      count,
+      v: form,
+    } = isObject(stated)
+      ? {
+          v: 1,
+          ...stated,
+        }
+      : {}
+    const isForm = form === 1 || form === 2
+    const own = isForm ? before.keys[form] : void 0
+    if (
+      !(isForm && isWhole(count) && isHexHash$1(root)) ||
+      (own !== void 0 && (root !== own.root || count !== own.count))
+    )
+      return this.findings.add(
+        where,
+        'wrong_keys.state',
+        show(stated),
+        own === void 0 ? 'a root and a count' : show(own),
+      )
+    if (form < this.#keyForm) return this.findings.add(where, 'wrong_keys.form')
+    this.#keyForm = form
+    if (form === 2) this.#olderKeys = void 0
+    if (!this.#areKeysChanged)
+      this.#keysStated = {
+        root,
+        count,
+      }
+  }
+  /** Counts the entries behind the last seal, and checks their numbers and their form. */
+  async #countWaiting() {
+    let due = (this.#previous?.seal.to_id ?? 0) + 1
+    for (
+      let taken = await this.reader.take(due);
+      taken.kind === 'entry';
+      taken = await this.reader.take(due)
+    ) {
+      const { value } = taken
+      if (!this.findings.run(`entry ${due}`, () => this.#listAdoption(readDue(value, due))).held) return
+      this.entriesWaiting++
+      due++
+      if (this.entriesWaiting % 1e4 === 0) this.#options.progress?.(`unsealed entry ${due}`)
+    }
+  }
+  /** Keeps what follows from all entries up to a signed seal, unless some of them aren't there. */
+  #setChecked(seal, payloadHash) {
+    const sums = this.#money.state()
+    if (!seal.signed || sums === void 0 || this.#log === void 0) return
+    const state = {
+      ...sums,
+      chained: this.#isChained,
+      unreadable: this.unreadable,
+      adoptions: [...this.adoptions],
+      unsigned: this.unsigned,
+      logged: this.#isLogged,
+      log: this.#log.state(),
+      keys: this.#keyStates()[this.#keyForm] ?? null,
+      ...(this.#keyForm === 1 ? {} : { key_form: this.#keyForm }),
+    }
+    this.checked = {
+      seal,
+      payloadHash,
+      state,
+    }
+  }
+  /** Takes a checkpoint that agrees with the log into what is to be remembered, unless it knows a larger one. */
+  rememberCheckpoint({ size, note }) {
+    if (this.#checkpoint === void 0 || size >= readCheckpoint(this.#checkpoint).size) this.#checkpoint = note
+  }
+  /** What is to be remembered: everything up to the last signed seal that was checked. */
+  memory({ seal, payloadHash, state }) {
+    const { seq, at, count, from_id, to_id, root, prev_root, signature, pubkey, algo, signed_at } = seal
+    const checkpoint = this.#checkpoint
+    return {
+      seq,
+      payload_hash: payloadHash,
+      pubkeys: [...this.keyring.seen],
+      checked_at: this.#clock(),
+      head: {
+        seq,
+        at,
+        count,
+        from_id,
+        to_id,
+        root,
+        prev_root,
+        signed: true,
+        signature,
+        pubkey,
+        algo,
+        signed_at,
+      },
+      ...state,
+      ...(checkpoint === void 0 ? {} : { checkpoint }),
+      ...(this.heard.length === 0 ? {} : { heard: this.heard }),
+    }
+  }
+  /** Why a chain without a finding binds nobody. */
+  doubts(shown) {
+    const { head, remembered, unsigned, seq } = this
+    const doubts = []
+    if (head === void 0) doubts.push(say('no_signed_seal'))
+    else if (this.keyring.trust === 'first_seen') doubts.push(say('key_unknown.chain'))
+    if (head !== void 0 && unsigned > 0)
+      doubts.push(unsigned === 1 ? say('unsigned.one') : say('unsigned.many', unsigned))
+    const seen = seenLog(remembered)
+    const longest = Math.max(head?.seal.to_id ?? 0, shown?.size ?? 0)
+    if (this.#options.mayBeOlder === true) {
+      if (remembered !== void 0 && seq < remembered.seq)
+        doubts.push(say('not_compared.dump', seq, remembered.seq))
+    } else if (seen !== void 0 && seen.size > longest) doubts.push(say('behind', seen.size, longest))
+    return doubts
+  }
+  /** What its verdict can rest on besides the key: the checkpoint that is shown, and what was seen before. */
+  support(shown) {
+    const { remembered, head } = this
+    return {
+      checkpoints: shown === void 0 ? [] : [shown],
+      covered: shown?.size ?? 0,
+      upTo: head?.seal.to_id ?? 0,
+      madeAt: head?.seal.at,
+      seenSize:
+        remembered !== void 0 && remembered.seq <= this.seq
+          ? (memoryOf(remembered)?.head.to_id ?? null)
+          : null,
+    }
+  }
+}
+/** Reads the entry in the place of `due`. @throws Refused */
+function readDue(shown, due) {
+  const entry = readEntry(shown)
+  if (entry.id !== due) throw refusal('entry_gap.other', entry.id)
+  return entry
+}
+const withLeaf = (entry) => ({
+  entry,
+  leaf: leafOf(entry),
+})
+/** Gives entries by number from a source that is read forward; begins a new reading only if the numbers jump. */
+var EntryReader = class {
+  count = 0
+  #source
+  #limit
+  #iterator
+  #due = 0
+  constructor(source, limit) {
+    this.#source = source
+    this.#limit = limit
+  }
+  /** The entry that comes in the place of `id`. @throws Unchecked beyond the limit */
+  async take(id) {
+    if (this.#iterator === void 0 || this.#due !== id)
+      this.#iterator = this.#source.entries(id)[Symbol.asyncIterator]()
+    const { value, done } = await this.#iterator.next()
+    this.#due = id + 1
+    if (done === true) {
+      this.forget()
+      return { kind: 'end' }
+    }
+    if (++this.count > this.#limit) throw unchecked('too_long.entries', this.#limit)
+    return {
+      kind: 'entry',
+      value,
+    }
+  }
+  /** Begins a new reading with the next entry. */
+  forget() {
+    this.#iterator = void 0
   }
 }
 
@@ -3123,7 +3158,6 @@ function commit(salt, content) {
 }
 
 // client/verify/receipt.ts
-const RECEIPT_KEY_UNKNOWN = `${KEY_UNKNOWN}, or check the service first, so that its key is remembered`
 /** The check of a receipt: every entry under its seal, and its place in the log of a signed checkpoint. */
 var ReceiptCheck = class {
   findings = new Findings()
@@ -3157,7 +3191,7 @@ var ReceiptCheck = class {
     this.#reader = reader
     this.keyring = new Keyring(reader.pinned, reader.remembered?.pubkeys ?? [])
     const read = this.findings.run('receipt', () => readReceipt(receipt))
-    if (read.kind === 'refused') return
+    if (!read.held) return
     const { id, entries, openings } = read.value
     this.id = id
     for (const item of entries) this.#checkItem(item, id)
@@ -3173,18 +3207,17 @@ var ReceiptCheck = class {
     const where = `entry ${showNumber(isObject(shown) ? shown['id'] : void 0)}`
     const read = findings.run(where, () => {
       const entry = readEntry(shown)
-      if (entry.id <= this.#lastId)
-        throw new Refused('malformed_receipt', 'the entries are not in ascending order')
-      if (!isOfRecord(entry, recordId)) throw new Refused('wrong_record', `is no entry of ${show(recordId)}`)
+      if (entry.id <= this.#lastId) throw refusal('malformed_receipt.order')
+      if (!isOfRecord(entry, recordId)) throw refusal('wrong_record.other', show(recordId))
       return entry
     })
-    if (read.kind === 'refused') return
+    if (!read.held) return
     const entry = read.value
     this.#lastId = entry.id
     this.#entries.set(entry.id, entry)
     if (isSignedChange(entry)) {
       const author = findings.run(where, () => checkKeyChange(entry))
-      if (author.kind === 'held') this.authors.push(author.value)
+      if (author.held) this.authors.push(author.value)
     }
     if (item['sealed'] !== true) this.entriesWaiting++
     else this.#checkSealed(item, entry, where)
@@ -3193,12 +3226,12 @@ var ReceiptCheck = class {
   #checkSealed(item, entry, where) {
     const { findings } = this
     const read = findings.run(where, () => readSeal(item['seal']))
-    if (read.kind === 'refused') return
+    if (!read.held) return
     const { seal } = read.value
     const placed = findings.run(where, () => checkPath(item, entry, read.value))
-    if (placed.kind === 'held') this.entriesSealed++
+    if (placed.held) this.entriesSealed++
     this.#checkSeal(read.value, where)
-    if (placed.kind === 'refused') return
+    if (!placed.held) return
     const proof = memberOf(item, 'tlog_proof')
     const inLog =
       proof === void 0
@@ -3206,10 +3239,10 @@ var ReceiptCheck = class {
         : findings.run(where, () => this.#checkLogProof(proof, entry, String(item['leaf']), read.value))
     this.#placed.push({
       seal,
-      place: inLog?.kind === 'held' ? inLog.value : void 0,
+      place: inLog?.held === true ? inLog.value : void 0,
     })
     if (!seal.signed) return
-    if (inLog?.kind === 'held' && this.#covered === this.#upTo) this.#covered = entry.id
+    if (inLog?.held === true && this.#covered === this.#upTo) this.#covered = entry.id
     this.#upTo = entry.id
   }
   /** Checks a seal once, and that the receipt doesn't bring two of one number. */
@@ -3218,7 +3251,7 @@ var ReceiptCheck = class {
     const { seal, payload } = read
     const earlier = this.#seals.get(seal.seq)
     if (earlier !== void 0 && earlier.payload !== payload) {
-      findings.add('conflicting_seals', where, `brings another seal ${seal.seq} than an entry before it`)
+      findings.add(where, 'conflicting_seals', seal.seq)
       findings.fork ??= sealForkOf(earlier, read, keyring)
     } else if (earlier?.seal.signature === seal.signature && earlier.seal.pubkey === seal.pubkey) return
     this.#seals.set(seal.seq, read)
@@ -3230,38 +3263,27 @@ var ReceiptCheck = class {
   /** A seal of the remembered head's number must be that very seal. */
   #compareWithHead(read) {
     const { remembered, pinned } = this.#reader
-    const { seal, payload } = read
+    const { seal } = read
     if (remembered === void 0 || seal.seq !== remembered.seq) return
-    if (
-      !(seal.signed ? remembered.pubkeys.includes(seal.pubkey) : pinned.length === 0) ||
-      sha256Hex(payload) === remembered.payload_hash
-    )
-      return
-    this.findings.add(
-      'history_rewritten',
-      `seal ${seal.seq}`,
-      'has another payload than when it was seen in the chain',
-    )
-    const head = memoryOf(remembered)?.head
-    if (head !== void 0) this.findings.fork ??= sealForkOf(readSeal(head), read, this.keyring)
+    if (seal.signed ? remembered.pubkeys.includes(seal.pubkey) : pinned.length === 0)
+      compareWithHead(this, read, remembered, 'history_rewritten.in_chain')
   }
   /** Checks an entry's place in the log, under a checkpoint that a known key has signed. @throws Refused */
   #checkLogProof(text, entry, leaf, { seal }) {
-    const proof = expectHeld(readLogProof(text))
+    const proof = readLogProof(text)
     const known = this.#notes.get(proof.checkpoint)
-    const log = known ?? expectHeld(readCheckpoint(proof.checkpoint))
-    expectHeld(verifyPlace(entry.id, leaf, proof, log))
+    const log = known ?? readCheckpoint(proof.checkpoint)
+    verifyPlace(entry.id, leaf, proof, log)
     const keys = seal.signed ? [...this.keyring.accepted, seal.pubkey] : this.keyring.accepted
-    if (known === void 0) expectHeld(verifySigner(log, keys))
+    if (known === void 0 && !isSignedLog(log, keys)) throw refusal('wrong_checkpoint.signer')
     this.#notes.set(proof.checkpoint, log)
     const other = this.#checkpoints.get(log.size)
-    if (other !== void 0 && other.root !== log.root)
-      throw new Refused('log_rewritten', `two checkpoints of size ${log.size} differ`)
+    if (other !== void 0 && other.root !== log.root) throw refusal('log_rewritten.two', log.size)
     this.#checkpoints.set(log.size, log)
     const seen = memoryOf(this.#reader.remembered)?.log
     return {
       log,
-      connected: expectHeld(connectEntry(entry.id, leaf, proof, log, seen)),
+      connected: connectEntry(entry.id, leaf, proof, log, seen),
     }
   }
   /** Compares the newest checkpoint with the log that was seen. */
@@ -3272,12 +3294,10 @@ var ReceiptCheck = class {
     for (const log of this.#checkpoints.values()) if (log.size > (newest?.size ?? -1)) newest = log
     if (newest !== void 0) {
       const signed = newest
-      const compared = seen && this.findings.take('log', connectLogs(seen, signed, consistency))
-      if (seen !== void 0 && compared?.kind === 'refused')
-        this.findings.fork ??= logForkOf(seen, signed, consistency, this.keyring.accepted)
+      const connected = seen === void 0 ? null : compareLogs(this, 'log', seen, signed, consistency)
       this.log = {
         signed,
-        connected: compared?.kind === 'held' ? compared.value : null,
+        connected,
       }
     }
     const isConnected = this.log?.connected === 'same' || this.log?.connected === 'consistent'
@@ -3304,53 +3324,37 @@ var ReceiptCheck = class {
       if (previous === void 0) continue
       checkSealLink(previous, seal, this.findings, `seal ${seal.seq}`)
       if (seal.seq > previous.seq + 1 && seal.from_id <= previous.to_id)
-        this.findings.add(
-          'range_gap',
-          `seal ${seal.seq}`,
-          `begins at entry ${seal.from_id}, seal ${previous.seq} ends at ${previous.to_id}`,
-        )
+        this.findings.add(`seal ${seal.seq}`, 'range_gap.within', seal.from_id, previous.seq, previous.to_id)
     }
   }
   #checkOpening(opening, recordId) {
     const where = `opening of entry ${showNumber(isObject(opening) ? opening['entry_id'] : void 0)}`
     const checked = this.findings.run(where, () => checkOpening(opening, recordId, this.#entries))
-    if (checked.kind === 'refused') return
+    if (!checked.held) return
     this.openings++
     this.authors.push(...checked.value)
   }
   /** Why a receipt without a finding binds nobody. */
   doubts() {
-    const doubts = []
-    const add = (reason, message) =>
-      doubts.push({
-        reason,
-        message,
-      })
     const { entriesWaiting: waiting, unsignedSeqs: unsigned, keyring } = this
-    if (waiting > 0)
-      add('waiting', `${waiting === 1 ? 'an entry waits' : `${waiting} entries wait`} for a seal`)
-    if (unsigned.length > 0) add('unsigned', `seal ${unsigned.join(' ')} has no signature`)
-    if (keyring.trust === 'first_seen' && keyring.seen.size > 0) add('key_unknown', RECEIPT_KEY_UNKNOWN)
-    if (this.#uncompared.size > 0)
-      add(
-        'not_compared',
-        `seal ${[...this.#uncompared].join(' ')} lies in the ledger that was seen here, and nothing shows that it is the same: --consistency, with a receipt in the log`,
-      )
+    const doubts = []
+    if (waiting > 0) doubts.push(waiting === 1 ? say('waiting.one') : say('waiting.many', waiting))
+    if (unsigned.length > 0) doubts.push(say('unsigned.named', unsigned.join(' ')))
+    if (keyring.trust === 'first_seen' && keyring.seen.size > 0) doubts.push(say('key_unknown.file'))
+    if (this.#uncompared.size > 0) doubts.push(say('not_compared.receipt', [...this.#uncompared].join(' ')))
     return doubts
   }
 }
 /** Reads what may be a receipt. @throws Refused `malformed_receipt` */
 function readReceipt(value) {
-  const malformed = (sentence) => new Refused('malformed_receipt', sentence)
   if (!isObject(value) || typeof value['id'] !== 'string' || value['id'] === '')
-    throw malformed('it names no record')
+    throw refusal('malformed_receipt.id')
   const { id, entries, openings = [], sealed } = value
-  if (!Array.isArray(entries) || entries.length === 0) throw malformed('it has no entries')
+  if (!Array.isArray(entries) || entries.length === 0) throw refusal('malformed_receipt.entries')
   if (!entries.every((item) => isObject(item) && typeof item['sealed'] === 'boolean'))
-    throw malformed('an entry does not say whether it is sealed')
-  if (sealed !== entries.every((item) => item['sealed']))
-    throw malformed('sealed does not say whether all its entries are')
-  if (!Array.isArray(openings)) throw malformed('openings is not a list')
+    throw refusal('malformed_receipt.sealed')
+  if (sealed !== entries.every((item) => item['sealed'])) throw refusal('malformed_receipt.whole')
+  if (!Array.isArray(openings)) throw refusal('malformed_receipt.openings')
   return {
     id,
     entries,
@@ -3360,11 +3364,10 @@ function readReceipt(value) {
 /** Checks that an entry is in its seal where its index says. @throws Refused */
 function checkPath(item, entry, { seal }) {
   const { leaf, index, path, seq } = item
-  if (seq !== seal.seq)
-    throw new Refused('malformed_receipt', `stands under seal ${show(seq)} and brings seal ${seal.seq}`)
+  if (seq !== seal.seq) throw refusal('malformed_receipt.seal', show(seq), seal.seq)
   checkLeaf(entry, leaf)
   if (isWhole(index) && seal.from_id + index !== entry.id)
-    throw new Refused('wrong_index', `index ${index} of seal ${seal.seq} is entry ${seal.from_id + index}`)
+    throw refusal('wrong_index', index, seal.seq, seal.from_id + index)
   checkInclusion({
     leaf,
     path,
@@ -3378,7 +3381,7 @@ function checkInclusion({ leaf, path, root, index, count }) {
   const isStep = (step) =>
     isObject(step) && isHexHash$1(step['hash']) && (step['side'] === 'left' || step['side'] === 'right')
   if (!isHexHash$1(leaf) || !isHexHash$1(root) || !Array.isArray(path) || !path.every(isStep))
-    throw new Refused('malformed_proof', 'it is not leaf, root and a path of {hash, side}')
+    throw refusal('malformed_proof')
   const verdict = verifyInclusion({
     leaf,
     path,
@@ -3386,7 +3389,8 @@ function checkInclusion({ leaf, path, root, index, count }) {
     index,
     count,
   })
-  if (!verdict.ok) throw new Refused(verdict.reason, verdict.message)
+  if (!verdict.ok)
+    throw refusal(verdict.reason === 'wrong_root' ? 'wrong_root.path' : verdict.reason, index, count)
 }
 /**
  * Checks that an opening gives the commitment in its entry, and its author's signature.
@@ -3395,7 +3399,6 @@ function checkInclusion({ leaf, path, root, index, count }) {
  * @throws Refused
  */
 function checkOpening(opening, recordId, entries) {
-  const wrong = (sentence) => new Refused('wrong_opening', sentence)
   const { entry_id: entryId, field, salt, content } = isObject(opening) ? opening : {}
   if (
     !isObject(opening) ||
@@ -3403,35 +3406,30 @@ function checkOpening(opening, recordId, entries) {
     !isHexHash$1(salt) ||
     !Object.hasOwn(opening, 'content')
   )
-    throw wrong('it is not {entry_id, field, salt, content}')
+    throw refusal('wrong_opening.form')
   const entry = entries.get(entryId)
-  if (entry === void 0) throw wrong('there is no such entry in the receipt')
+  if (entry === void 0) throw refusal('wrong_opening.entry')
   const commitment = memberOf(entry.data, field)
-  if (!isHexHash$1(commitment)) throw wrong(`the entry has no commitment in ${show(field)}`)
-  if (!inCanonicalForm('wrong_opening', () => isOpenedBy(commitment, salt, content)))
-    throw wrong(`salt and content do not give the commitment in ${show(field)}`)
+  if (!isHexHash$1(commitment)) throw refusal('wrong_opening.field', show(field))
+  if (!inCanonicalForm('wrong_opening.json', () => isOpenedBy(commitment, salt, content)))
+    throw refusal('wrong_opening.commitment', show(field))
   if (isObject(content) && Object.hasOwn(content, 'id') && content['id'] !== recordId)
-    throw wrong(`its content is of another record, ${show(content['id'])}`)
+    throw refusal('wrong_opening.record', show(content['id']))
   return checkOpenedAuthor(opening, entry)
 }
 /** Finds the largest checkpoint in a receipt, before anything of it is checked; undefined if it has none. */
 function newestCheckpoint(receipt) {
   let newest
-  const entries = isObject(receipt) && Array.isArray(receipt['entries']) ? receipt['entries'] : []
-  for (const item of entries) {
-    const proof = readLogProof(isObject(item) ? item['tlog_proof'] : void 0)
-    const read = proof.kind === 'held' ? readCheckpoint(proof.value.checkpoint) : proof
-    if (read.kind === 'held' && read.value.size > (newest?.size ?? -1)) newest = read.value
+  for (const item of itemsIn(receipt)) {
+    const read = new Findings().run('', () => readCheckpoint(readLogProof(item['tlog_proof']).checkpoint))
+    if (read.held && read.value.size > (newest?.size ?? -1)) newest = read.value
   }
   return newest
 }
 /** The keys that a receipt's seals name. */
-const keysIn = (receipt) =>
-  isObject(receipt) && Array.isArray(receipt['entries'])
-    ? receipt['entries'].map((item) =>
-        isObject(item) && isObject(item['seal']) ? item['seal']['pubkey'] : void 0,
-      )
-    : []
+const keysIn = (receipt) => itemsIn(receipt).map(({ seal }) => (isObject(seal) ? seal['pubkey'] : void 0))
+const itemsIn = (receipt) =>
+  isObject(receipt) && Array.isArray(receipt['entries']) ? receipt['entries'].filter(isObject) : []
 
 // client/verify/service.ts
 const SEALS_PER_PAGE = 1e3
@@ -3462,9 +3460,8 @@ function serviceSource(base, patience) {
     }
     const answer = await getJson(url(), patience, ease)
     const items = isObject(answer) ? answer[name] : void 0
-    if (!Array.isArray(items)) throw unreachable(`${url()} does not answer with a list of ${name}`)
-    if (items.length > limits[name])
-      throw unreachable(`${url()} answers with more ${name} than it was asked for`)
+    if (!Array.isArray(items)) throw unchecked('unreachable.list', url(), name)
+    if (items.length > limits[name]) throw unchecked('unreachable.more', url(), name)
     return items
   }
   return {
@@ -3522,18 +3519,10 @@ function judgeClock(findings, { ahead }) {
     }
   else if (findings.total === 1) {
     const behind = ahead < 120 ? `${ahead} s` : `${Math.floor(ahead / 60)} min`
-    throw new Unchecked(
-      'wrong_clock',
-      `the newest seal is dated ${future.at} by the service and this machine's clock says ${future.now}; this machine's clock is ${behind} behind, or the service's Date and its seals are wrong together`,
-    )
+    throw unchecked('wrong_clock', future.at, future.now, behind)
   }
 }
-const unreachable = (message) => new Unchecked('unreachable', message)
-const tooSlow = ({ deadlineMs }) =>
-  new Unchecked(
-    'deadline',
-    `the service had not answered everything within ${deadlineMs / 1e3} s (--deadline)${NEXT_GOES_ON}`,
-  )
+const tooSlow = ({ deadlineMs }) => unchecked('deadline', deadlineMs / 1e3)
 /** A failure of the connection, or one that the service calls passing: worth asking again. */
 var Passing = class extends Error {
   /** The service says that it is overloaded. */
@@ -3556,7 +3545,7 @@ const getJson = (url, patience, ease) =>
       try {
         return parseJson(body ?? '')
       } catch (error) {
-        throw unreachable(`${asked} does not answer in JSON: ${error.message.slice(0, 200)}`)
+        throw unchecked('unreachable.json', asked, error.message.slice(0, 200))
       }
     },
     ease,
@@ -3576,7 +3565,7 @@ async function askAgain(url, patience, ask, ease = () => void 0) {
       if (!(error instanceof Passing)) throw error
       const smaller = error.isBusy ? ease() : void 0
       const pause = RETRY_PAUSES_MS[smaller === void 0 ? repeats++ : 0]
-      if (pause === void 0) throw unreachable(`${asked}: ${error.message}`)
+      if (pause === void 0) throw unchecked('unreachable.again', asked, error.message)
       asked = smaller ?? asked
       const pauseMs = error.retryAfterMs ?? pause
       if (performance.now() + pauseMs > patience.endsAt) throw tooSlow(patience)
@@ -3603,11 +3592,11 @@ async function getBody(url, patience, absent = []) {
         status === 503 || status === 429,
         readRetryAfter(headers['retry-after']),
       )
-    if (![301, 302, 303, 307, 308].includes(status)) throw unreachable(`${url} answered ${status}`)
+    if (![301, 302, 303, 307, 308].includes(status)) throw unchecked('unreachable.status', url, status)
     const { location = '' } = headers
     const route = location.startsWith(`${origin}/`) ? location.slice(origin.length) : location
-    if (!/^\/(?!\/)[!-~]*$/.test(route)) throw unreachable(`${url} redirects to another origin`)
-    if (redirects === MAX_REDIRECTS) throw unreachable(`${url} redirects without end`)
+    if (!/^\/(?!\/)[!-~]*$/.test(route)) throw unchecked('unreachable.origin', url)
+    if (redirects === MAX_REDIRECTS) throw unchecked('unreachable.redirects', url)
     address = origin + route
   }
 }
@@ -3622,11 +3611,11 @@ function compareClocks(patience, date = '') {
 }
 function decompress(url, encoding = 'identity', body) {
   if (encoding === 'identity') return body
-  if (encoding !== 'gzip') throw unreachable(`${url} answers in an encoding that was not asked for`)
+  if (encoding !== 'gzip') throw unchecked('unreachable.encoding', url)
   try {
     return gunzip(body)
   } catch {
-    throw unreachable(`${url} answers with gzip that is broken, or of more than ${MAX_ANSWER_BYTES} bytes`)
+    throw unchecked('unreachable.gzip', url, MAX_ANSWER_BYTES)
   }
 }
 /** Decompresses gzip of one member without optional fields (RFC 1952), as servers send it. @throws Error */
@@ -3668,8 +3657,7 @@ async function getOnce(url, patience) {
     let bytes = 0
     for await (const part of response) {
       bytes += part.length
-      if (bytes > MAX_ANSWER_BYTES)
-        throw unreachable(`${url} answers with more than ${MAX_ANSWER_BYTES} bytes`)
+      if (bytes > MAX_ANSWER_BYTES) throw unchecked('unreachable.large', url, MAX_ANSWER_BYTES)
       parts.push(part)
     }
     return {
@@ -3682,7 +3670,7 @@ async function getOnce(url, patience) {
     if (error instanceof Unchecked) throw error
     if (!signal.aborted) throw new Passing(error.message || 'no connection')
     if (leftMs < patience.timeoutMs) throw tooSlow(patience)
-    throw unreachable(`${url} gave no whole answer within ${timeoutMs / 1e3} s`)
+    throw unchecked('unreachable.slow', url, timeoutMs / 1e3)
   }
 }
 
@@ -3746,11 +3734,13 @@ async function checkService(base, trust, options = {}) {
   for (let turn = 1; ; turn++) {
     const remembered = (await readState(judge.stateFile))[base]
     const memory = new ServiceMemory(judge.stateFile, base, remembered)
-    const walk = await walkService(base, remembered, {
+    const walk = await walkChain(serviceSource(base, patience), {
       ...options,
-      judge,
-      patience,
-      memory,
+      pinned: judge.pinned,
+      remembered,
+      keep: async (one) => {
+        if (one.findings.total === 0) await memory.keep(one)
+      },
     })
     judgeClock(walk.findings, patience)
     const shown =
@@ -3760,12 +3750,7 @@ async function checkService(base, trust, options = {}) {
     const isOvertaken = walk.findings.total === 0 && (await memory.keep(walk)) === 'overtaken'
     if (isOvertaken && turn < MAX_TURNS) continue
     const doubts = walk.doubts(shown)
-    const message = 'other checks of this service went on meanwhile, and could not be compared with this one'
-    if (isOvertaken)
-      doubts.push({
-        reason: 'not_compared',
-        message,
-      })
+    if (isOvertaken) doubts.push(say('not_compared.checks'))
     return conclude(
       judge,
       {
@@ -3780,22 +3765,6 @@ async function checkService(base, trust, options = {}) {
     )
   }
 }
-const walkService = (base, remembered, options) =>
-  walkChain(serviceSource(base, options.patience), {
-    ...chainOptions(options, options.judge.pinned),
-    remembered,
-    isFull: options.isFull === true,
-    keep: async (walk) => {
-      if (walk.findings.total === 0) await options.memory.keep(walk)
-    },
-  })
-const chainOptions = ({ maxSeals = Infinity, maxEntries = Infinity, progress }, pinned) => ({
-  pinned,
-  clock: nowSeconds,
-  maxSeals,
-  maxEntries,
-  progress,
-})
 /** What is remembered of one service while it is checked. */
 var ServiceMemory = class {
   #file
@@ -3834,37 +3803,33 @@ var ServiceMemory = class {
 async function checkCheckpoint(base, walk, policy, patience) {
   const body = await fetchCheckpoint(base, patience, witnessesOf(policy))
   if (body === void 0 || walk.checked === void 0) return void 0
-  const { size, frontier } = walk.checked.state.log
-  const own = new GrowingTree(void 0, size, frontier).head()
+  const own = GrowingTree.ofLog(walk.checked.state.log).head()
   const { findings, keyring } = walk
   const read = findings.run('checkpoint', () => {
     let note
     try {
       note = decodeText(body)
     } catch {
-      throw new Refused('wrong_checkpoint', 'it is no text in UTF-8')
+      throw refusal('wrong_checkpoint.text')
     }
-    return expectHeld(verifyCheckpoint(note, keyring.accepted))
+    return verifyCheckpoint(note, keyring.accepted)
   })
-  if (read.kind === 'refused') return void 0
+  if (!read.held) return void 0
   const shown = read.value
   const proofTo = async (one, other) =>
     one.size === other.size
       ? void 0
       : fetchConsistency(base, patience, Math.min(one.size, other.size), Math.max(one.size, other.size))
   const proof = await proofTo(own, shown)
-  if (findings.take('checkpoint', connectLogs(own, shown, proof)).kind === 'held')
-    walk.rememberCheckpoint(shown)
+  if (findings.run('checkpoint', () => connectLogs(own, shown, proof)).held) walk.rememberCheckpoint(shown)
   const beyond = []
   for (const note of walk.heard) {
-    const heard = expectHeld(readCheckpoint(note))
+    const heard = readCheckpoint(note)
     if (heard.size > shown.size) {
       beyond.push(note)
       continue
     }
-    const between = await proofTo(heard, shown)
-    if (findings.take('note', connectLogs(shown, heard, between)).kind === 'refused')
-      findings.fork ??= logForkOf(shown, heard, between, keyring.accepted)
+    compareLogs(walk, 'note', shown, heard, await proofTo(heard, shown))
   }
   walk.heard = beyond
   return shown
@@ -3911,7 +3876,8 @@ async function checkDump(file, source, trust, options) {
   const judge = await readTrust(trust, options.service)
   const remembered = await findService(judge, [await findFirstKey(source)])
   const walk = await walkChain(source, {
-    ...chainOptions(options, judge.pinned),
+    ...options,
+    pinned: judge.pinned,
     remembered,
     mayBeOlder: true,
     isFull: true,
@@ -4009,14 +3975,21 @@ async function checkNote(note, target, trust, { service, consistency: ask } = {}
   const findings = new Findings()
   const keyring = new Keyring(judge.pinned, remembered?.pubkeys ?? [])
   const seen = seenLog(remembered)
-  const read = findings.take('note', verifyCheckpoint(note, keyring.accepted))
-  const shown = read.kind === 'held' ? read.value : void 0
+  const read = findings.run('note', () => verifyCheckpoint(note, keyring.accepted))
+  const shown = read.held ? read.value : void 0
   let connected = null
   if (shown !== void 0 && seen !== void 0) {
     const proof = await proofBetween(seen, shown, ask)
-    const compared = findings.take('note', connectLogs(seen, shown, proof))
-    if (compared.kind === 'held') connected = compared.value
-    else findings.fork ??= logForkOf(seen, shown, proof, keyring.accepted)
+    connected = compareLogs(
+      {
+        findings,
+        keyring,
+      },
+      'note',
+      seen,
+      shown,
+      proof,
+    )
   }
   const isConnected = connected === 'same' || connected === 'consistent'
   if (shown !== void 0 && service !== void 0 && connected !== null && connected !== 'same')
@@ -4041,14 +4014,7 @@ async function checkNote(note, target, trust, { service, consistency: ask } = {}
       findings,
       keyring,
     },
-    seen === void 0 || connected === 'not_checked'
-      ? [
-          {
-            reason: 'not_compared',
-            message: 'nothing that was seen of this log could be compared with it',
-          },
-        ]
-      : [],
+    seen === void 0 || connected === 'not_checked' ? [say('not_compared.note')] : [],
     {
       ...NO_SUPPORT,
       checkpoints: shown === void 0 ? [] : [shown],
@@ -4067,7 +4033,6 @@ async function checkEvidence(file, trust) {
   )
   const keyring = new Keyring(pinned, remembered?.pubkeys ?? [])
   const { findings, report } = checkEvidence$1(evidence, keyring)
-  const isUnknown = keyring.trust === 'first_seen'
   return conclude(
     { stateFile },
     {
@@ -4079,14 +4044,7 @@ async function checkEvidence(file, trust) {
       findings,
       keyring,
     },
-    isUnknown
-      ? [
-          {
-            reason: 'key_unknown',
-            message: RECEIPT_KEY_UNKNOWN,
-          },
-        ]
-      : [],
+    keyring.trust === 'first_seen' ? [say('key_unknown.file')] : [],
   )
 }
 /**

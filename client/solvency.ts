@@ -1,6 +1,6 @@
 import type { Client, ControlProof, Entry } from './client.ts'
 import { RefusalError, TransportError } from './errors.ts'
-import { checkAnyReceipt, fetchReceipt, type Verified } from './verify-receipt.ts'
+import { readRecord, type Verified } from './verify-receipt.ts'
 import { controlMessage } from '../shared/crypto/control-message.ts'
 import { checkNanoAssets, isSignedByAccount, readAssets, type Assets } from './verify/assets.ts'
 import { checkService, verify } from './verify/check.ts'
@@ -131,16 +131,12 @@ async function readStatement(client: Client, trust: SealTrust, seq: number): Pro
 
 /** Every entry of a record, verified. @throws Refused or Unchecked */
 async function verifiedRecord(client: Client, id: string, trust: SealTrust) {
-  const receipt = await fetchReceipt(client, id, trust)
-  const { verdict, findings = [], message = '' } = await checkAnyReceipt(client, receipt, trust)
-  const [finding] = findings
-  if (finding !== undefined || receipt.id !== id)
-    throw new Refused(
-      finding?.reason ?? 'wrong_record',
-      `the receipt of ${id}: ${finding?.message ?? 'it is of another'}`,
-    )
-  if (verdict === 'unchecked') throw new Unchecked('unchecked', `the receipt of ${id}: ${message}`)
-  return receipt.entries.map(({ entry }) => entry)
+  const { entries, problems } = await readRecord(client, id, trust)
+  for (const { verdict, reason, message } of problems) {
+    if (verdict === 'broken') throw new Refused(reason, `the receipt of ${id}: ${message}`)
+    if (verdict === 'unchecked') throw new Unchecked(reason, `the receipt of ${id}: ${message}`)
+  }
+  return entries.map(({ entry }) => entry)
 }
 
 async function judgeCoin(
@@ -270,8 +266,7 @@ async function readMonero(
   })
   const { good, total, spent } = isObject(result) ? result : {}
   if (good !== true) throw new Refused('wrong_control', `the reserve proof of ${address} does not hold`)
-  if (typeof total !== 'number' || typeof spent !== 'number')
-    throw new Unchecked('node', 'the Monero wallet gives no sums')
+  if (!isAmount(total) || !isAmount(spent)) throw new Unchecked('node', 'the Monero wallet gives no sums')
   const left = BigInt(total) - BigInt(spent)
   return { held: held < left ? left : held, proven: left }
 }
@@ -279,14 +274,13 @@ async function readMonero(
 /** What is there of a coin, and of how much control is shown. */
 const READERS = { xno: readNano, xmr: readMonero }
 
-/** Asks a node of the caller's own. @throws Unchecked `node` */
+/** Asks a node of the caller's own. Whole numbers of its answer come as text. @throws Unchecked `node` */
 async function askNode(url: string, body: Fields): Promise<Fields> {
   try {
     const signal = AbortSignal.timeout(NODE_TIMEOUT_MS)
     const headers = { 'content-type': 'application/json' }
-    const answer: unknown = await (
-      await fetch(url, { method: 'POST', headers, body: JSON.stringify(body), signal })
-    ).json()
+    const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body), signal })
+    const answer: unknown = JSON.parse(quoteNumbers(await response.text()))
     if (!isObject(answer) || answer['error'] !== undefined)
       throw new TypeError(`it answers ${JSON.stringify(answer).slice(0, 200)}`)
     return answer
@@ -294,6 +288,12 @@ async function askNode(url: string, body: Fields): Promise<Fields> {
     throw new Unchecked('node', `${url}: ${(error as Error).message}`)
   }
 }
+
+/** The JSON with each whole number as text, since a double is exact up to 2^53 only; other strings stay as they are. */
+const quoteNumbers = (json: string): string =>
+  json.replace(/"(?:[^"\\]|\\.)*"|(?<![\d.eE+-])\d+(?![\d.eE])/g, (part) =>
+    part.startsWith('"') ? part : `"${part}"`,
+  )
 
 // ——— entries
 

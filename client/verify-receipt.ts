@@ -1,10 +1,10 @@
-import type { Client } from './client.ts'
+import type { Client, GetReceiptAnswer } from './client.ts'
 import { RefusalError, TransportError } from './errors.ts'
 import { checkNote, checkReceipt, checkService, readPolicy, verify } from './verify/check.ts'
 import { witnessesOf } from './verify/light.ts'
 import { describe } from './verify/report.ts'
 import { recall } from './verify/state.ts'
-import type { AskConsistency, SealTrust, Verification } from './verify/verification.ts'
+import type { AskConsistency, Doubt, SealTrust, Verification } from './verify/verification.ts'
 
 /*
  * What the service says, fetched by a client and verified here.
@@ -81,6 +81,50 @@ export const checkAnyReceipt = (client: Client, receipt: unknown, trust: SealTru
       consistency: askConsistency(client),
     }),
   )
+
+/** Something that was found about a receipt: it is broken, unchecked, or binds nobody. @internal */
+export type Problem = Doubt & { readonly verdict: Exclude<Verification['verdict'], 'good'> }
+
+const MAX_PAGES = 100
+
+/**
+ * Fetches every entry of a record, page by page, and verifies each page. Entries that are not sealed or
+ * signed yet are among them.
+ *
+ * @returns the entries in ascending order, and what was found about them; the page at which something doesn't hold, or
+ *   could not be checked, is the last
+ * @throws RefusalError and TransportError as the client does
+ * @internal
+ */
+export async function readRecord(
+  client: Client,
+  id: string,
+  trust: SealTrust,
+): Promise<{ entries: GetReceiptAnswer['entries']; problems: Problem[] }> {
+  const entries = new Map<number, GetReceiptAnswer['entries'][number]>()
+  const problems: Problem[] = []
+  const broken = (message: string) => problems.push({ verdict: 'broken', reason: 'wrong_record', message })
+  for (let page = 0, after = 0; ; page++) {
+    const receipt = await fetchReceipt(client, id, trust, after)
+    if (receipt.id !== id) broken(`the service gives the receipt of ${receipt.id}`)
+    else if (page === MAX_PAGES) broken('its receipt has no end')
+    const {
+      verdict,
+      findings = [],
+      not_binding: doubts = [],
+      message = 'it could not be checked',
+    } = await checkAnyReceipt(client, receipt, trust)
+    if (verdict === 'unchecked') problems.push({ verdict, reason: verdict, message })
+    problems.push(...findings.map((found) => ({ verdict: 'broken' as const, ...found })))
+    problems.push(...doubts.map((doubt) => ({ verdict: 'not_binding' as const, ...doubt })))
+    for (const item of receipt.entries) entries.set(item.entry.id, item)
+    const last = receipt.entries.at(-1)?.entry.id ?? 0
+    const isEnd = receipt.truncated !== true || last <= after
+    if (isEnd || problems.some((problem) => problem.verdict !== 'not_binding'))
+      return { entries: [...entries.values()].sort((a, b) => a.entry.id - b.entry.id), problems }
+    after = last
+  }
+}
 
 /**
  * Fetches the receipt of a record, with the cosignatures of the reader's own witnesses.

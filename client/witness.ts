@@ -4,7 +4,8 @@ import { cosignNote, formatVkey, NOTE_KEY } from '../shared/crypto/note.ts'
 import type { Client } from './client.ts'
 import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { findLogFork, knownKeys } from './verify-receipt.ts'
-import { connectLogs, verifySigner, readCheckpoint, readConsistency, type SignedLog } from './verify/light.ts'
+import { connectLogs, isSignedLog, readCheckpoint, readConsistency, type SignedLog } from './verify/light.ts'
+import { Refused } from './verify/findings.ts'
 import { recall } from './verify/state.ts'
 import type { SealTrust } from './verify/verification.ts'
 
@@ -123,12 +124,23 @@ async function fetchCheckpoint(client: Client, trust: SealTrust): Promise<Signed
       'key_unknown',
       'No key of the service is remembered; check its ledger first, so that a witness knows whose log it is.',
     )
-  const read = readCheckpoint(await client.checkpoint())
-  if (read.kind === 'refused')
-    throw new WitnessError('bad_answer', `What the service gives is no checkpoint: ${read.message}.`)
-  if (verifySigner(read.value, pubkeys).kind === 'refused')
-    throw new WitnessError('bad_checkpoint', 'No known key of the service has signed its checkpoint.')
-  return read.value
+  const note = await client.checkpoint()
+  const log = orThrow(
+    'bad_answer',
+    (message) => `What the service gives is no checkpoint: ${message}.`,
+    () => readCheckpoint(note),
+  )
+  if (isSignedLog(log, pubkeys)) return log
+  throw new WitnessError('bad_checkpoint', 'No known key of the service has signed its checkpoint.')
+}
+
+/** What a check gives. @throws WitnessError with this code if the check throws Refused */
+function orThrow<T>(code: WitnessErrorCode, describe: (message: string) => string, check: () => T): T {
+  try {
+    return check()
+  } catch (error) {
+    throw error instanceof Refused ? new WitnessError(code, describe(error.message)) : error
+  }
 }
 
 /**
@@ -166,11 +178,9 @@ async function requireConsistent(
 ): Promise<void> {
   if (state.size > 0 && state.size < log.size) {
     const proof = readConsistency(await client.consistency({ from: state.size, to: log.size }))
-    if (connectLogs(state, log, proof).kind === 'refused')
-      throw new WitnessError(
-        'log_rewritten',
-        `The log of ${log.size} entries does not go on from the ${state.size} that were cosigned.`,
-      )
+    const describe = () =>
+      `The log of ${log.size} entries does not go on from the ${state.size} that were cosigned.`
+    orThrow('log_rewritten', describe, () => connectLogs(state, log, proof))
   }
   const fork = await findLogFork(client, log.note, trust, (from, to) => client.consistency({ from, to }))
   if (fork !== undefined)

@@ -1,20 +1,14 @@
-import type {
-  Claim,
-  Client,
-  ListClaimsQuery,
-  ResolveClaimAnswer,
-  ResolveClaimBody,
-  Verdict,
-} from '../client.ts'
+import type { Claim, ListClaimsQuery, ResolveClaimAnswer, ResolveClaimBody, Verdict } from '../client.ts'
+import { given } from '../given.ts'
 import { CommandError } from './command-error.ts'
-import { formatFields, formatTime, toOneLine, indent } from './format.ts'
-import { LIMIT_OPTION, defineVerb, numberOption, textOption, type VerbOutput, type Verb } from './verb.ts'
+import { formatFields, formatList, formatTime, toOneLine, indent } from './format.ts'
+import { LIMIT_OPTION, defineCall, numberOption, textOption, type Verb } from './verb.ts'
 
 export const perAgent = numberOption('N', "how many of one agent's at most, so that nobody fills the list", 1)
 const evidence = textOption('E', 'why, for whoever reads the verdict')
 
 export const claimVerbs: readonly Verb[] = [
-  defineVerb({
+  defineCall({
     name: 'claim make',
     formerly: 'claim',
     words: ['STATEMENT'],
@@ -23,38 +17,31 @@ export const claimVerbs: readonly Verb[] = [
       'resolve-by': textOption('T', 'when it should be settled: Unix seconds, or ISO 8601 with an offset'),
     },
     help: 'Put a falsifiable claim on record; STATEMENT may be - for stdin',
-    async run({ words: [text], options: { kind, 'resolve-by': resolveBy }, session }) {
-      const { client } = await session.authenticate()
-      const answer = await client.makeClaim({
-        statement: await session.readText(text),
-        ...(kind === undefined ? {} : { kind }),
-        ...(resolveBy === undefined
-          ? {}
-          : { resolve_by: /^\d{1,12}$/.test(resolveBy) ? Number(resolveBy) : resolveBy }),
+    async call({ client, words: [statement], options: { kind, 'resolve-by': time = '' }, session }) {
+      const resolveBy = /^\d{1,12}$/.test(time) ? Number(time) : time || undefined
+      return client.makeClaim({
+        statement: await session.readText(statement),
+        ...given({ kind, resolve_by: resolveBy }),
       })
-      return { answer, text: `On record as ${answer.id}.` }
     },
+    text: ({ id }) => `On record as ${id}.`,
   }),
-  defineVerb({
+  defineCall({
     name: 'claim show',
     formerly: 'claim-show',
     words: ['CLAIM_ID'],
     options: {},
     help: 'One claim and every verdict on it',
-    async run({ words: [claimId], session }) {
-      const answer = await session.client.claim(claimId)
-      const { verdicts } = answer.claim
-      return {
-        answer,
-        text: [
-          formatClaim(answer.claim),
-          formatStanding(answer.claim),
-          ...(verdicts.length === 0 ? ['No verdicts.'] : verdicts.map(formatVerdict)),
-        ].join('\n'),
-      }
-    },
+    isOpen: true,
+    call: ({ client, words: [id] }) => client.claim(id),
+    text: ({ claim }) =>
+      [
+        formatClaim(claim),
+        formatStanding(claim),
+        formatList(claim.verdicts, formatVerdict, 'No verdicts.'),
+      ].join('\n'),
   }),
-  defineVerb({
+  defineCall({
     name: 'claim list',
     formerly: 'claims',
     words: [],
@@ -65,78 +52,53 @@ export const claimVerbs: readonly Verb[] = [
       limit: LIMIT_OPTION,
     },
     help: 'The claims ledger, newest first',
-    async run({ options, session }) {
-      // Any text is sent: the service says which statuses it knows.
-      const answer = await session.client.claims({
-        agent: options.agent,
-        status: options.status as ListClaimsQuery['status'],
-        per_agent: options['per-agent'],
-        limit: options.limit,
-      })
-      return { answer, text: answer.count === 0 ? 'No claims.' : answer.claims.map(formatClaim).join('\n') }
-    },
+    isOpen: true,
+    // Any text is sent: the service says which statuses it knows.
+    call: ({ client, options: { 'per-agent': perAgent, status, ...query } }) =>
+      client.claims({ ...query, per_agent: perAgent, status: status as ListClaimsQuery['status'] }),
+    text: ({ claims }) => formatList(claims, formatClaim, 'No claims.'),
   }),
-  defineVerb({
+  defineCall({
     name: 'claim resolve',
     formerly: 'resolve',
     words: ['CLAIM_ID', 'OUTCOME'],
     options: { evidence },
     help: 'Give your verdict on a claim: true, false or void; a later one supersedes it',
-    async run({ words: [claimId, outcome], options, session }) {
-      const { client } = await session.authenticate()
-      return recordVerdict(client, claimId, outcome as ResolveClaimBody['outcome'], options.evidence)
-    },
+    call: ({ client, words: [id, outcome], options }) =>
+      client.resolveClaim({
+        claim_id: id,
+        outcome: outcome as ResolveClaimBody['outcome'],
+        ...given(options),
+      }),
+    text: describeVerdict,
   }),
-  defineVerb({
+  defineCall({
     name: 'proposals',
     words: [],
     options: { limit: LIMIT_OPTION },
     help: 'Improvement proposals, ranked by endorsements',
-    async run({ options, session }) {
-      const answer = await session.client.proposals({ limit: options.limit })
-      return {
-        answer,
-        text:
-          answer.count === 0
-            ? 'No proposals.'
-            : answer.proposals
-                .map((proposal) => `${proposal.endorsements} endorsed  ${formatClaim(proposal)}`)
-                .join('\n'),
-      }
-    },
+    isOpen: true,
+    call: ({ client, options }) => client.proposals(options),
+    text: ({ proposals }) =>
+      formatList(proposals, (one) => `${one.endorsements} endorsed  ${formatClaim(one)}`, 'No proposals.'),
   }),
-  defineVerb({
+  defineCall({
     name: 'endorse',
     words: ['PROPOSAL_ID'],
     options: { evidence },
     help: 'Endorse a proposal, which is the verdict "true" on it',
-    async run({ words: [proposalId], options, session }) {
-      const { client } = await session.authenticate()
-      const { claim } = await client.claim(proposalId)
-      if (claim.kind !== 'proposal')
-        throw new CommandError(
-          'not_a_proposal',
-          `${claim.id} is of kind ${JSON.stringify(claim.kind)} and no proposal; "resolve" gives a verdict on it.`,
-        )
-      return recordVerdict(client, proposalId, 'true', options.evidence)
+    async call({ client, words: [id], options }) {
+      const { claim } = await client.claim(id)
+      if (claim.kind === 'proposal')
+        return client.resolveClaim({ claim_id: id, outcome: 'true', ...given(options) })
+      throw new CommandError(
+        'not_a_proposal',
+        `${claim.id} is of kind ${JSON.stringify(claim.kind)} and no proposal; "resolve" gives a verdict on it.`,
+      )
     },
+    text: describeVerdict,
   }),
 ]
-
-/** Records a verdict on a claim. */
-async function recordVerdict(
-  client: Client,
-  claimId: string,
-  outcome: ResolveClaimBody['outcome'],
-  why: string | undefined,
-): Promise<VerbOutput> {
-  const answer = await client.resolveClaim({
-    claim_id: claimId,
-    outcome,
-    ...(why === undefined ? {} : { evidence: why }),
-  })
-  return { answer, text: describeVerdict(answer) }
-}
 
 function describeVerdict({ verdict, claim }: ResolveClaimAnswer): string {
   const note = verdict.by_author

@@ -5,7 +5,7 @@ import { parseJson, readPrivateFile, writePrivateFile } from '../private-file.ts
 import { CommandError, usageError } from './command-error.ts'
 import { formatFields, formatJson } from './format.ts'
 import type { Session } from './session.ts'
-import { defineVerb, listOption, numberOption, textOption, type Verb } from './verb.ts'
+import { defineCall, defineVerb, listOption, numberOption, textOption, type Verb } from './verb.ts'
 
 /** What listen needs of a doorbell that was set. */
 interface Kept {
@@ -40,25 +40,24 @@ export const doorbellVerbs: readonly Verb[] = [
       return { answer, text: 'Set. It rings once its URL has answered a challenge; "doorbell show" says so.' }
     },
   }),
-  defineVerb({
+  defineCall({
     name: 'doorbell show',
     words: [],
     options: {},
     help: 'Your doorbell, and how its last ring went',
-    async run({ session }) {
-      const answer = await (await session.authenticate()).client.doorbell()
-      const { url, state, failure } = answer.doorbell ?? {}
-      return { answer, text: formatFields({ url: url ?? 'none', state, failure: failure ?? undefined }) }
+    call: ({ client }) => client.doorbell(),
+    text({ doorbell }) {
+      const { url = 'none', state, failure } = doorbell ?? {}
+      return formatFields({ url, state, failure: failure ?? undefined })
     },
   }),
-  defineVerb({
+  defineCall({
     name: 'doorbell off',
     words: [],
     options: {},
     help: 'Take your doorbell away',
-    async run({ session }) {
-      return { answer: await (await session.authenticate()).client.removeDoorbell(), text: 'Off.' }
-    },
+    call: ({ client }) => client.removeDoorbell(),
+    text: () => 'Off.',
   }),
   defineVerb({
     name: 'doorbell listen',

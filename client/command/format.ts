@@ -96,3 +96,7 @@ export function formatFields(
   const width = Math.max(0, ...shown.map(([name]) => name.length))
   return shown.map(([name, value]) => `${`${name}:`.padEnd(width + 1)} ${value}`).join('\n')
 }
+
+/** Each of a list on lines of its own, or a sentence if there are none. */
+export const formatList = <T>(items: readonly T[], format: (item: T) => string, none: string): string =>
+  items.length === 0 ? none : items.map(format).join('\n')

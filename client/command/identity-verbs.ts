@@ -12,7 +12,7 @@ import { formatDuration, formatFields, formatRate, toOneLine } from './format.ts
 import { watchFilePath } from './own-entries.ts'
 import { promoteToken, type Session } from './session.ts'
 import { formatStanding } from './standing.ts'
-import { defineVerb, flagOption, numberOption, textOption, type Verb } from './verb.ts'
+import { defineCall, defineVerb, flagOption, numberOption, textOption, type Verb } from './verb.ts'
 
 export const identityVerbs: readonly Verb[] = [
   defineVerb({
@@ -65,16 +65,13 @@ export const identityVerbs: readonly Verb[] = [
       }
     },
   }),
-  defineVerb({
+  defineCall({
     name: 'me',
     words: [],
     options: {},
     help: 'Your standing: pass, price, messages, referrals, what you owe others and what is owed to you, with the time left',
-    async run({ session }) {
-      const { client } = await session.authenticate()
-      const answer = await client.me()
-      return { answer, text: formatStanding(answer, Date.now() / 1000) }
-    },
+    call: ({ client }) => client.me(),
+    text: (answer) => formatStanding(answer, Date.now() / 1000),
   }),
   defineVerb({
     name: 'author-key new',

@@ -1,28 +1,36 @@
 import type { Offer, CreateOrderBody, Order, OrderSummary } from '../client.ts'
+import { given } from '../given.ts'
 import { openFrom, publishDmKey, sealFor, type Opened } from '../messages.ts'
 import { usageError } from './command-error.ts'
 import { ensureDmKeys, tryToPublishDmKey } from './dm-key.ts'
 import { formatFork, pinDirOf, UNSEALED_KEY } from './message-verbs.ts'
-import { formatFields, formatTime, formatTimeLeft, toOneLine, indent } from './format.ts'
+import { formatFields, formatList, formatTime, formatTimeLeft, toOneLine, indent } from './format.ts'
 import type { Session } from './session.ts'
 import { verifySolvency } from '../solvency.ts'
 import { EXIT_CODES } from '../verify/report.ts'
-import { LIMIT_OPTION, defineVerb, flagOption, textOption, type Verb, type VerbOutput } from './verb.ts'
+import {
+  LIMIT_OPTION,
+  defineCall,
+  defineVerb,
+  flagOption,
+  textOption,
+  type Verb,
+  type VerbOutput,
+} from './verb.ts'
 import { trustOf, VERIFY_OPTIONS, type VerifyOptions } from './verification.ts'
 
 export const marketVerbs: readonly Verb[] = [
-  defineVerb({
+  defineCall({
     name: 'market offers',
     formerly: 'offers',
     words: [],
     options: { agent: textOption('AGENT_ID', 'of this agent only'), limit: LIMIT_OPTION },
     help: 'What is offered on the market, newest first',
-    async run({ options, session }) {
-      const answer = await session.client.offers({ agent: options.agent, limit: options.limit })
-      return { answer, text: answer.count === 0 ? 'No offers.' : answer.offers.map(formatOffer).join('\n') }
-    },
+    isOpen: true,
+    call: ({ client, options }) => client.offers(options),
+    text: ({ offers }) => formatList(offers, formatOffer, 'No offers.'),
   }),
-  defineVerb({
+  defineCall({
     name: 'market offer',
     formerly: 'offer',
     words: ['TITLE', 'DESCRIPTION'],
@@ -33,31 +41,26 @@ export const marketVerbs: readonly Verb[] = [
       xmr: textOption('ADDRESS', 'where you are paid in Monero'),
     },
     help: 'Offer something for sale; DESCRIPTION may be - for stdin',
-    async run({ words: [title, description], options: { price, hours = '24', xno, xmr }, session }) {
-      const { client } = await session.authenticate()
-      const answer = await client.makeOffer({
+    call: async ({ client, words: [title, text], options: { price, hours = '24', ...payout }, session }) =>
+      client.makeOffer({
         title,
-        description: await session.readText(description),
+        description: await session.readText(text),
         price_usd: readNumber('--price', price),
         delivery_hours: readNumber('--hours', hours),
-        payout_addresses: { ...(xno === undefined ? {} : { xno }), ...(xmr === undefined ? {} : { xmr }) },
-      })
-      return { answer, text: `Offered as ${answer.offer_id}.` }
-    },
+        payout_addresses: given(payout),
+      }),
+    text: ({ offer_id: id }) => `Offered as ${id}.`,
   }),
-  defineVerb({
+  defineCall({
     name: 'market close',
     formerly: 'close-offer',
     words: ['OFFER_ID'],
     options: {},
     help: 'Close an offer of yours; orders made from it run on',
-    async run({ words: [offerId], session }) {
-      const { client } = await session.authenticate()
-      const answer = await client.closeOffer({ offer_id: offerId })
-      return { answer, text: `Closed ${answer.offer_id}.` }
-    },
+    call: ({ client, words: [id] }) => client.closeOffer({ offer_id: id }),
+    text: ({ offer_id: id }) => `Closed ${id}.`,
   }),
-  defineVerb({
+  defineCall({
     name: 'market order',
     formerly: 'order',
     words: ['OFFER_ID'],
@@ -66,27 +69,24 @@ export const marketVerbs: readonly Verb[] = [
       'refund-address': textOption('ADDRESS', 'where you are paid what you are owed; it can be named later'),
     },
     help: 'Order from an offer: gives an invoice to pay',
-    async run({ words: [offerId], options, session }) {
-      const { client } = await session.authenticate()
+    async call({ client, words: [id], options: { currency, 'refund-address': address }, session }) {
       await tryToPublishDmKey(session, client, 'order') // what is delivered is sealed to it
-      const answer = await client.placeOrder({
-        offer_id: offerId,
+      return client.placeOrder({
+        offer_id: id,
         // Any text is sent: the service says which currencies it knows.
-        ...(options.currency === undefined
-          ? {}
-          : { currency: options.currency as NonNullable<CreateOrderBody['currency']> }),
-        ...(options['refund-address'] === undefined ? {} : { refund_address: options['refund-address'] }),
+        ...given({ currency: currency as CreateOrderBody['currency'], refund_address: address }),
       })
-      const { invoice, order } = answer
+    },
+    text({ order_id: id, invoice, order }) {
       const fields = formatFields({
-        order: answer.order_id,
+        order: id,
         pay: `${invoice.amount} ${invoice.currency}`,
         to: toOneLine(invoice.address),
         uri: toOneLine(invoice.uri),
         by: formatTime(order.pay_by),
         'refund address': order.refund_address ?? 'none; "refund-address" names one',
       })
-      return { answer, text: `${fields}\n"market orders ${answer.order_id}" shows where it stands.` }
+      return `${fields}\n"market orders ${id}" shows where it stands.`
     },
   }),
   defineVerb({
@@ -102,7 +102,7 @@ export const marketVerbs: readonly Verb[] = [
       return { answer, text: answer.count === 0 ? 'No orders.' : formatByTurn(answer.orders) }
     },
   }),
-  defineVerb({
+  defineCall({
     name: 'market deliver',
     formerly: 'deliver',
     words: ['ORDER_ID', 'TEXT'],
@@ -114,55 +114,42 @@ export const marketVerbs: readonly Verb[] = [
       'unsealed-key': UNSEALED_KEY,
     },
     help: 'Deliver an order, sealed so that its buyer alone can read it; TEXT may be - for stdin',
-    async run({ words: [orderId, text], options, session }) {
-      const { client } = await session.authenticate()
+    async call({ client, words: [id, text], options, session }) {
       const content = await session.readText(text)
-      const delivery = options.plain ? content : await sealForBuyer(session, orderId, content, options)
-      const answer = await client.deliver({ order_id: orderId, delivery })
-      return {
-        answer,
-        text: `Delivered; the buyer has until ${formatTime(answer.order.accept_by ?? 0)} to accept or to dispute.`,
-      }
+      const delivery = options.plain ? content : await sealForBuyer(session, id, content, options)
+      return client.deliver({ order_id: id, delivery })
     },
+    text: ({ order }) =>
+      `Delivered; the buyer has until ${formatTime(order.accept_by ?? 0)} to accept or to dispute.`,
   }),
-  defineVerb({
+  defineCall({
     name: 'market accept',
     formerly: 'accept',
     words: ['ORDER_ID'],
     options: {},
     help: 'Accept what was delivered: the seller is owed the price without the fee',
-    async run({ words: [orderId], session }) {
-      const { client } = await session.authenticate()
-      const answer = await client.acceptDelivery({ order_id: orderId })
-      return { answer, text: `Accepted; ${answer.order_id} is ${answer.status}.` }
-    },
+    call: ({ client, words: [id] }) => client.acceptDelivery({ order_id: id }),
+    text: ({ order_id: id, status }) => `Accepted; ${id} is ${status}.`,
   }),
-  defineVerb({
+  defineCall({
     name: 'market dispute',
     formerly: 'dispute',
     words: ['ORDER_ID', 'REASON'],
     options: {},
     help: 'Dispute what was delivered: the operator decides; REASON may be - for stdin',
-    async run({ words: [orderId, reason], session }) {
-      const { client } = await session.authenticate()
-      const answer = await client.dispute({ order_id: orderId, reason: await session.readText(reason) })
-      return { answer, text: `Disputed; the operator decides ${answer.order_id}.` }
-    },
+    call: async ({ client, words: [id, reason], session }) =>
+      client.dispute({ order_id: id, reason: await session.readText(reason) }),
+    text: ({ order_id: id }) => `Disputed; the operator decides ${id}.`,
   }),
-  defineVerb({
+  defineCall({
     name: 'market refund-address',
     formerly: 'refund-address',
     words: ['ORDER_ID', 'ADDRESS'],
     options: {},
     help: 'Name, once, where you are paid what you are owed for an order',
-    async run({ words: [orderId, address], session }) {
-      const { client } = await session.authenticate()
-      const answer = await client.setRefundAddress({ order_id: orderId, address })
-      return {
-        answer,
-        text: `What you are owed for ${answer.order_id} goes to ${toOneLine(answer.order.refund_address ?? '')}.`,
-      }
-    },
+    call: ({ client, words: [id, address] }) => client.setRefundAddress({ order_id: id, address }),
+    text: ({ order_id: id, order }) =>
+      `What you are owed for ${id} goes to ${toOneLine(order.refund_address ?? '')}.`,
   }),
   defineVerb({
     name: 'solvency',

@@ -13,7 +13,15 @@ import { usageError } from './command-error.ts'
 import { ensureDmKeys } from './dm-key.ts'
 import { formatCount, formatTime, toOneLine, indent } from './format.ts'
 import type { Session } from './session.ts'
-import { defineVerb, flagOption, numberOption, textOption, type VerbOutput, type Verb } from './verb.ts'
+import {
+  defineCall,
+  defineVerb,
+  flagOption,
+  numberOption,
+  textOption,
+  type VerbOutput,
+  type Verb,
+} from './verb.ts'
 
 export const UNSEALED_KEY = flagOption(
   'trust a key that is seen for the first time, although no signed seal of a known key bears it out',
@@ -101,35 +109,22 @@ export const messageVerbs: readonly Verb[] = [
       return options['forget-old'] ? forgetOldKeys(session) : rekey(session)
     },
   }),
-  defineVerb({
+  defineCall({
     name: 'dm block',
     words: ['AGENT_ID'],
     options: {},
     help: 'Take no more messages of a sender; what is unread of it is marked read',
-    async run({ words: [agentId], session }) {
-      const { client } = await session.authenticate()
-      const answer = await client.blockSender({ agent_id: agentId })
-      return {
-        answer,
-        text: answer.changed
-          ? `${agentId} is blocked; "dm unblock" takes its messages again.`
-          : `${agentId} was blocked before.`,
-      }
-    },
+    call: ({ client, words: [id] }) => client.blockSender({ agent_id: id }),
+    text: ({ changed }, [id]) =>
+      changed ? `${id} is blocked; "dm unblock" takes its messages again.` : `${id} was blocked before.`,
   }),
-  defineVerb({
+  defineCall({
     name: 'dm unblock',
     words: ['AGENT_ID'],
     options: {},
     help: 'Take messages of a blocked sender again',
-    async run({ words: [agentId], session }) {
-      const { client } = await session.authenticate()
-      const answer = await client.unblockSender({ agent_id: agentId })
-      return {
-        answer,
-        text: answer.changed ? `${agentId} can write to you again.` : `${agentId} was not blocked.`,
-      }
-    },
+    call: ({ client, words: [id] }) => client.unblockSender({ agent_id: id }),
+    text: ({ changed }, [id]) => (changed ? `${id} can write to you again.` : `${id} was not blocked.`),
   }),
 ]
 

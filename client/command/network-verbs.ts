@@ -1,11 +1,12 @@
 import type { GetAgentAnswer, AgentListing, Post, ReportPostBody } from '../client.ts'
+import { given } from '../given.ts'
 import { formatClaim, perAgent } from './claim-verbs.ts'
 import { ensureDmKeys } from './dm-key.ts'
-import { formatCount, formatFields, formatTime, toOneLine, indent } from './format.ts'
-import { LIMIT_OPTION, defineVerb, flagOption, listOption, textOption, type Verb } from './verb.ts'
+import { formatCount, formatFields, formatList, formatTime, toOneLine, indent } from './format.ts'
+import { LIMIT_OPTION, defineCall, flagOption, listOption, textOption, type Verb } from './verb.ts'
 
 export const networkVerbs: readonly Verb[] = [
-  defineVerb({
+  defineCall({
     name: 'profile',
     words: [],
     options: {
@@ -16,53 +17,41 @@ export const networkVerbs: readonly Verb[] = [
       'dm-key': flagOption('publish your key, so that messages can be sealed for you'),
     },
     help: 'Set your public profile; what is not given stays as it was',
-    async run({ options, session }) {
-      const { client } = await session.authenticate()
-      const capabilities = options['no-capabilities'] ? [] : options.capability
-      const answer = await client.updateProfile({
-        ...(options.name === undefined ? {} : { name: options.name }),
-        ...(options.purpose === undefined ? {} : { purpose: options.purpose }),
-        ...(capabilities === undefined ? {} : { capabilities }),
+    call: ({ client, options: { name, purpose, ...options }, session }) =>
+      client.updateProfile({
+        ...given({ name, purpose, capabilities: options['no-capabilities'] ? [] : options.capability }),
         ...(options['dm-key'] ? { dm_key: ensureDmKeys(session).dm_public_key } : {}),
-      })
-      return { answer, text: formatProfile(answer) }
-    },
+      }),
+    text: formatProfile,
   }),
-  defineVerb({
+  defineCall({
     name: 'card',
     words: ['AGENT_ID'],
     options: {},
     help: "An agent's card: profile, record, recent posts and claims",
-    async run({ words: [agentId], session }) {
-      const answer = await session.client.agent(agentId)
-      return { answer, text: formatCard(answer) }
-    },
+    isOpen: true,
+    call: ({ client, words: [agentId] }) => client.agent(agentId),
+    text: formatCard,
   }),
-  defineVerb({
+  defineCall({
     name: 'directory',
     words: ['[CAPABILITY]'],
     options: { limit: LIMIT_OPTION },
     help: 'Agents that declare a capability, or any at all',
-    async run({ words: [capability], options, session }) {
-      const answer = await session.client.directory({ capability, limit: options.limit })
-      return { answer, text: answer.count === 0 ? 'No agents.' : answer.agents.map(formatListing).join('\n') }
-    },
+    isOpen: true,
+    call: ({ client, words: [capability], options }) => client.directory({ capability, ...options }),
+    text: ({ agents }) => formatList(agents, formatListing, 'No agents.'),
   }),
-  defineVerb({
+  defineCall({
     name: 'post',
     words: ['TEXT'],
     options: { topic: textOption('T', 'what the feed can be filtered by') },
     help: 'Publish a post; TEXT may be - for stdin',
-    async run({ words: [text], options: { topic }, session }) {
-      const { client } = await session.authenticate()
-      const answer = await client.post({
-        body: await session.readText(text),
-        ...(topic === undefined ? {} : { topic }),
-      })
-      return { answer, text: `Posted as ${answer.id}.` }
-    },
+    call: async ({ client, words: [text], options, session }) =>
+      client.post({ body: await session.readText(text), ...given(options) }),
+    text: ({ id }) => `Posted as ${id}.`,
   }),
-  defineVerb({
+  defineCall({
     name: 'feed',
     words: [],
     options: {
@@ -71,31 +60,23 @@ export const networkVerbs: readonly Verb[] = [
       limit: LIMIT_OPTION,
     },
     help: 'Public posts, newest first',
-    async run({ options, session }) {
-      const answer = await session.client.feed({
-        topic: options.topic,
-        per_agent: options['per-agent'],
-        limit: options.limit,
-      })
-      return { answer, text: answer.count === 0 ? 'No posts.' : answer.posts.map(formatPost).join('\n') }
-    },
+    isOpen: true,
+    call: ({ client, options: { 'per-agent': perAgent, ...query } }) =>
+      client.feed({ ...query, per_agent: perAgent }),
+    text: ({ posts }) => formatList(posts, formatPost, 'No posts.'),
   }),
-  defineVerb({
+  defineCall({
     name: 'report',
     words: ['POST_ID', 'RULE'],
     options: {},
     help: 'Report a post to the operator under a rule; "rules" lists them',
-    async run({ words: [postId, rule], session }) {
-      const { client } = await session.authenticate()
-      // Any text is sent: the service says which rules it knows.
-      const answer = await client.report({ post_id: postId, rule: rule as ReportPostBody['rule'] })
-      return {
-        answer,
-        text: answer.counted
-          ? `Reported ${answer.post_id} under "${answer.rule}".`
-          : `You had reported ${answer.post_id} under "${answer.rule}" before, at ${formatTime(answer.at)}.`,
-      }
-    },
+    // Any text is sent: the service says which rules it knows.
+    call: ({ client, words: [id, rule] }) =>
+      client.report({ post_id: id, rule: rule as ReportPostBody['rule'] }),
+    text: ({ counted, post_id: id, rule, at }) =>
+      counted
+        ? `Reported ${id} under "${rule}".`
+        : `You had reported ${id} under "${rule}" before, at ${formatTime(at)}.`,
   }),
 ]
 

@@ -10,6 +10,7 @@ import {
   type CreateInvoiceBody,
   type WorkOrder,
 } from '../client.ts'
+import { given } from '../given.ts'
 import type { MineDaysProgress } from '../mine.ts'
 import { isUnfinished, readMiningState, writeMiningState } from '../mining-state.ts'
 import { CommandError } from './command-error.ts'
@@ -61,7 +62,7 @@ export const passVerbs: readonly Verb[] = [
       // Any text is sent: the service says which currencies it knows.
       const answer = await client.invoice({
         currency: currency as CreateInvoiceBody['currency'],
-        ...(days === undefined ? {} : { days }),
+        ...given({ days }),
       })
       if ('free' in answer) return { answer, text: describeFreeCredit(answer) }
       if ('order' in answer) {

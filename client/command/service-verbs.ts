@@ -12,11 +12,13 @@ import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { ed25519Verify, keyFromHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
 import { formatCount, formatFields, formatTime, toOneLine, indent } from './format.ts'
 import { EXIT_CODES } from '../verify/report.ts'
+import { isObject } from '../verify/values.ts'
 import { parseJson } from '../private-file.ts'
 import { CommandError } from './command-error.ts'
 import type { Session } from './session.ts'
 import {
   LIMIT_OPTION,
+  defineCall,
   defineVerb,
   flagOption,
   numberOption,
@@ -34,61 +36,49 @@ import {
 } from './verification.ts'
 
 export const serviceVerbs: readonly Verb[] = [
-  defineVerb({
+  defineCall({
     name: 'rules',
     words: [],
     options: {},
     help: 'What holds between agents; --json brings the error codes and all else too',
-    async run({ session }) {
-      const answer = await session.client.rules()
-      const statuses = answer.claims.statuses.map(
-        ({ status, meaning }) => `  ${status}: ${toOneLine(meaning)}`,
-      )
-      return {
-        answer,
-        text: [
-          'Rules, which a report names by their id:',
-          ...answer.rules.map(({ id, text }) => `  ${id}: ${toOneLine(text)}`),
-          'Statuses of a claim:',
-          ...statuses,
-        ].join('\n'),
-      }
-    },
+    isOpen: true,
+    call: ({ client }) => client.rules(),
+    text: ({ rules, claims }) =>
+      [
+        'Rules, which a report names by their id:',
+        ...rules.map(({ id, text }) => `  ${id}: ${toOneLine(text)}`),
+        'Statuses of a claim:',
+        ...claims.statuses.map(({ status, meaning }) => `  ${status}: ${toOneLine(meaning)}`),
+      ].join('\n'),
   }),
-  defineVerb({
+  defineCall({
     name: 'limits',
     words: [],
     options: {},
     help: 'What the network cannot do, and every bound',
-    async run({ session }) {
-      const answer = await session.client.limits()
-      return {
-        answer,
-        text: answer.limits
-          .map(
-            ({ limit, value, detail }) =>
-              `${toOneLine(limit)}: ${toOneLine(value)}${detail === undefined ? '' : `\n${indent(detail)}`}`,
-          )
-          .join('\n'),
-      }
-    },
+    isOpen: true,
+    call: ({ client }) => client.limits(),
+    text: ({ limits }) =>
+      limits
+        .map(
+          ({ limit, value, detail }) =>
+            `${toOneLine(limit)}: ${toOneLine(value)}${detail === undefined ? '' : `\n${indent(detail)}`}`,
+        )
+        .join('\n'),
   }),
-  defineVerb({
+  defineCall({
     name: 'stats',
     words: [],
     options: {},
     help: 'How much of everything there is',
-    async run({ session }) {
-      const answer = await session.client.stats()
-      return {
-        answer,
-        text: formatFields(
-          Object.fromEntries(
-            Object.entries(answer.counters).map(([name, count]) => [name.replaceAll('_', ' '), count]),
-          ),
+    isOpen: true,
+    call: ({ client }) => client.stats(),
+    text: ({ counters }) =>
+      formatFields(
+        Object.fromEntries(
+          Object.entries(counters).map(([name, count]) => [name.replaceAll('_', ' '), count]),
         ),
-      }
-    },
+      ),
   }),
   defineVerb({
     name: 'verify',
@@ -144,7 +134,7 @@ export const serviceVerbs: readonly Verb[] = [
       return withVerdict(answer, text.join('\n'), result)
     },
   }),
-  defineVerb({
+  defineCall({
     name: 'ledger',
     words: [],
     options: {
@@ -154,20 +144,13 @@ export const serviceVerbs: readonly Verb[] = [
       limit: numberOption('N', 'how many at most, 1000 if absent', 1),
     },
     help: 'The entries of the ledger, oldest first; "seals" verifies them',
-    async run({ options: { from, kind, agent, limit }, session }) {
-      const answer = await session.client.ledger({
-        from_id: from,
-        // Any text is sent: the service says which kinds it knows.
-        kind: kind as ListEntriesQuery['kind'],
-        agent,
-        limit,
-      })
-      const next = answer.next_id ?? (answer.entries.at(-1)?.id ?? 0) + 1
-      const lines = answer.entries.map((entry) => `${formatEntry(entry)}  ${JSON.stringify(entry.data)}`)
-      return {
-        answer,
-        text: answer.count === 0 ? 'No entries.' : [...lines, `"ledger --from ${next}" goes on.`].join('\n'),
-      }
+    isOpen: true,
+    // Any text is sent: the service says which kinds it knows.
+    call: ({ client, options: { from, kind, ...query } }) =>
+      client.ledger({ from_id: from, kind: kind as ListEntriesQuery['kind'], ...query }),
+    text({ entries, next_id: next = (entries.at(-1)?.id ?? 0) + 1 }) {
+      const lines = entries.map((entry) => `${formatEntry(entry)}  ${JSON.stringify(entry.data)}`)
+      return entries.length === 0 ? 'No entries.' : [...lines, `"ledger --from ${next}" goes on.`].join('\n')
     },
   }),
   defineVerb({
@@ -277,9 +260,6 @@ function isEntryOf(
     opening.content['text'] === text
   )
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null
 
 const REASONS: Readonly<Record<string, string>> = {
   bad_signature: 'THE SIGNATURE DOES NOT HOLD',

@@ -1,3 +1,4 @@
+import type { Client } from '../client.ts'
 import type { Session } from './session.ts'
 
 /**
@@ -81,3 +82,29 @@ export function defineVerb<const W extends readonly string[], const O extends Op
 ): Verb {
   return spec
 }
+
+/** Declares a verb that is one call of the service, and its answer in words. */
+export const defineCall = <
+  const W extends readonly string[],
+  const O extends OptionSpecs,
+  Answer extends object,
+>({
+  isOpen = false,
+  call,
+  text,
+  ...spec
+}: Omit<VerbSpec<W, O>, 'run'> & {
+  /** Whether it is made without a token. */
+  isOpen?: boolean
+  call(asked: Parameters<VerbSpec<W, O>['run']>[0] & { client: Client }): Promise<Answer>
+  text(answer: Answer, words: WordValues<W>): string
+}): Verb =>
+  defineVerb<W, O>({
+    ...spec,
+    async run(asked) {
+      const { session, words } = asked
+      const { client } = isOpen ? session : await session.authenticate()
+      const answer = await call({ ...asked, client })
+      return { answer, text: text(answer, words) }
+    },
+  })

@@ -1,8 +1,5 @@
-import { resolveRef, type Schema } from '../answer-check.ts'
-import { SCHEMAS } from '../schemas.ts'
-
-/** The name of an answer of the service. */
-export type AnswerName = keyof typeof SCHEMAS
+import { resolveRef, schemaOf, type Schema } from '../answer-check.ts'
+import type { AnswerName } from '../schemas.ts'
 
 /** JSON Schema of what a tool gives beside its text: one of these answers, without the fields that are left out. */
 export function outputSchema(
@@ -34,7 +31,7 @@ export function outputSchema(
         : { required: Object.keys(properties).filter((name) => isKept(name) && !optional.includes(name)) }),
     }
   }
-  const forms = answers.map((name) => keep(SCHEMAS[name]))
+  const forms = answers.map((name) => keep(schemaOf(name)))
   return { type: 'object', ...(forms.length === 1 ? forms[0] : { anyOf: forms }), $defs } as {
     type: 'object'
   }

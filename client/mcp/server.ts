@@ -71,8 +71,17 @@ function runVerb(
 ): Promise<VerbOutput> {
   const verb = verbs.find((known) => known.name === name)
   if (verb === undefined) throw new Error(`the command has no verb ${name}`)
+  // As the command line gives them: those of the verb, texts as text; an empty list is that of no capabilities.
+  const given = Object.entries(verb.options).flatMap(([option, { kind }]): [string, unknown][] => {
+    if (option === 'no-capabilities')
+      return [[option, (options['capability'] as unknown[] | undefined)?.length === 0]]
+    const value = options[option]
+    if (value === undefined) return []
+    return [[option, kind === 'text' ? String(value) : value]]
+  })
   // The word "-" doesn't stand for stdin here, which carries the protocol.
-  return verb.run({ words, options, session: { ...session, readText: async (text) => text } })
+  const own = { ...session, readText: async (text: string) => text }
+  return verb.run({ words, options: Object.fromEntries(given), session: own })
 }
 
 /** Verifies the seals, which remembers the service's seal key, unless a key is remembered already. */

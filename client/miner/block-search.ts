@@ -1,42 +1,20 @@
-/**
- * Searches one block: 65,536 nonces that share their first 15 characters, the head, and differ in the last
- * four, which are hex digits.
- */
+/** Searches blocks by WebAssembly with 128-bit vectors, where the runtime has them. */
 import { hash } from 'node:crypto'
-import { assertDifficultyBits, assertPrefix, findShares, isShare } from '../../shared/crypto/pow.ts'
-import { LANES } from './sha256-vector.ts'
+import { findShares, isShare } from '../../shared/crypto/pow.ts'
+import { assertArguments, formatNonce, HEAD_LENGTH, searchBlockPlainly, type SearchBlock } from './block.ts'
+import { BLOCK_PASSES, generateSearchModule, HITS, LANES, writeBlock, writeTables } from './sha256-simd.ts'
 import { canRunSimd, instantiate } from './wasm-module.ts'
-import {
-  BLOCK_NONCES,
-  BLOCK_PASSES,
-  HEAD_LENGTH,
-  HITS,
-  TAIL_LENGTH,
-  generateSearchModule,
-  writeBlock,
-  writeTables,
-} from './sha256-simd.ts'
-
-/**
- * Every share among the block's nonces, in ascending order.
- *
- * @throws Error for a malformed prefix or difficulty, or a head that is not 15 characters of 0-9 a-z
- */
-export type SearchBlock = (prefix: string, head: string, difficultyBits: number) => string[]
 
 type SearchExports = {
   memory: { buffer: ArrayBuffer }
   search: (firstPass: number, endPass: number) => number
 }
 
-const HEAD_FORM = new RegExp(`^[0-9a-z]{${HEAD_LENGTH}}$`)
 const SELF_CHECK_PASSES = 64
 const SELF_CHECK_BITS = 4
 
 /** Makes a search by WebAssembly with 128-bit vectors if this runtime has them, else by plain hashing. */
-export function createSearch(): SearchBlock {
-  return canRunSimd() ? createSimdSearch() : searchBlockPlainly
-}
+export const createSearch = (): SearchBlock => (canRunSimd() ? createSimdSearch() : searchBlockPlainly)
 
 /**
  * Makes a search by WebAssembly: compiles the vector code and compares it with node:crypto.
@@ -60,31 +38,12 @@ export function createSimdSearch(): SearchBlock {
   }
 }
 
-/** The same search with node:crypto, one nonce after the other. */
-export function searchBlockPlainly(prefix: string, head: string, difficultyBits: number): string[] {
-  assertArguments(prefix, head, difficultyBits)
-  const nonces = Array.from({ length: BLOCK_NONCES }, (_, index) => formatNonce(head, index))
-  return findShares(prefix, nonces, difficultyBits)
-}
-
-function assertArguments(prefix: string, head: string, difficultyBits: number): void {
-  assertPrefix(prefix)
-  assertDifficultyBits(difficultyBits)
-  if (!HEAD_FORM.test(head)) throw new Error(`"head" must be ${HEAD_LENGTH} characters of 0-9 a-z`)
-}
-
-/** Nonce number `index` of the head's block. */
-const formatNonce = (head: string, index: number): string =>
-  head + index.toString(16).padStart(TAIL_LENGTH, '0')
-
 /** The nonces that the hits stand for; each hit is a pass with a bit for each of its four nonces. */
 function readHits(hits: Uint32Array, head: string): string[] {
   const nonces: string[] = []
-  for (const hit of hits) {
-    for (let lane = 0; lane < LANES; lane++) {
+  for (const hit of hits)
+    for (let lane = 0; lane < LANES; lane++)
       if ((hit >> lane) & 1) nonces.push(formatNonce(head, (hit >> LANES) * LANES + lane))
-    }
-  }
   return nonces
 }
 

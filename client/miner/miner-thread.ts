@@ -1,7 +1,7 @@
 /** One mining thread: searches block after block and reports until it is told to stop. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { createSearch } from './block-search.ts'
-import { BLOCK_NONCES } from './sha256-simd.ts'
+import { BLOCK_NONCES } from './block.ts'
 import { advancePosition } from './position.ts'
 
 /**

@@ -4,7 +4,7 @@
 import { assertDifficultyBits, assertPrefix, expectedHashes } from '../../shared/crypto/pow.ts'
 import { createSearch } from './block-search.ts'
 import { advancePosition, drawPosition } from './position.ts'
-import { BLOCK_NONCES } from './sha256-simd.ts'
+import { BLOCK_NONCES } from './block.ts'
 import { startTally, type MiningProgress, type Tally } from './tally.ts'
 import { countCores } from '../cores.ts'
 import { createProgramRunner, runThread, yieldToEvents, type RunThread } from './threads.ts'

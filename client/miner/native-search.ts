@@ -11,7 +11,7 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { isShare } from '../../shared/crypto/pow.ts'
-import { searchBlockPlainly } from './block-search.ts'
+import { searchBlockPlainly } from './block.ts'
 import { drawPosition } from './position.ts'
 import type { RunThread } from './threads.ts'
 

@@ -16,28 +16,13 @@
  * rounds 13–63 are done for every nonce. In the message schedule (step 1), sums of words that don't depend on
  * W12 are computed once.
  */
-import {
-  createVariedSchedule,
-  generateRound,
-  K,
-  LANES,
-  writeAsciiText,
-  generateHitCheck,
-  ROUNDS,
-  runRounds,
-  wordAt,
-  writeSplat,
-  writeTarget,
-  type State,
-} from './sha256-vector.ts'
-import { assembleModule, getLocal, i32, i32x4, doWhile, setLocal, type Code } from './wasm-module.ts'
+import { BLOCK_NONCES } from './block.ts'
+import { assembleModule, doWhile, getLocal, i32, i32x4, ifThen, setLocal, type Code } from './wasm-module.ts'
 
-export const HEAD_LENGTH = 15
-export const TAIL_LENGTH = 4
-/** Nonces with the same head, and the passes that search them. */
-export const BLOCK_NONCES = 16 ** TAIL_LENGTH
+export const LANES = 4
+/** The passes that search a block. */
 export const BLOCK_PASSES = BLOCK_NONCES / LANES
-
+const ROUNDS = 64
 const VARIED_WORD = 12
 const MESSAGE_BITS = 52 * 8
 const HEX_DIGITS = '0123456789abcdef'
@@ -61,7 +46,74 @@ const TAIL_HIGH = TAIL_LOW + (256 / LANES) * 16
 export const HITS = TAIL_HIGH + 256 * 4
 const MEMORY_BYTES = HITS + BLOCK_PASSES * 4
 
-const SCHEDULE = createVariedSchedule([VARIED_WORD], ROUND_WORDS, ROUND_CONSTANTS)
+// The standard's constants and functions
+
+const PRIMES: number[] = []
+for (let number = 2; PRIMES.length < ROUNDS; number++)
+  if (PRIMES.every((prime) => number % prime !== 0)) PRIMES.push(number)
+
+/** The first 32 bits of the fractional part. */
+const fractionOf = (root: number): number => (root * 2 ** 32) >>> 0
+/** §4.2.2: of the cube roots of the first 64 primes. */
+const K = Uint32Array.from(PRIMES, (prime) => fractionOf(Math.cbrt(prime)))
+/** §5.3.3, the initial hash value: of the square roots of the first 8 primes. */
+const H = Uint32Array.from(PRIMES.slice(0, 8), (prime) => fractionOf(Math.sqrt(prime)))
+
+/**
+ * The four functions of one word, §4.1.2 (4.4) to (4.7): rotations right, and for the small sigmas a shift
+ * right.
+ */
+type WordFunction = { rotations: readonly number[]; shift?: number }
+const SUM_0: WordFunction = { rotations: [2, 13, 22] }
+const SUM_1: WordFunction = { rotations: [6, 11, 25] }
+const SIGMA_0: WordFunction = { rotations: [7, 18], shift: 3 }
+const SIGMA_1: WordFunction = { rotations: [17, 19], shift: 10 }
+
+/** §6.2.2 step 1: W[t] = σ1(W[t−2]) + W[t−7] + σ0(W[t−15]) + W[t−16]. */
+const SCHEDULE: readonly { back: number; apply?: WordFunction }[] = [
+  { back: 16 },
+  { back: 15, apply: SIGMA_0 },
+  { back: 7 },
+  { back: 2, apply: SIGMA_1 },
+]
+
+const rotateRight = (x: number, bits: number): number => (x >>> bits) | (x << (32 - bits))
+
+/** Applies a word function in plain arithmetic. */
+function applyWord({ rotations, shift }: WordFunction, x: number): number {
+  let result = shift === undefined ? 0 : x >>> shift
+  for (const bits of rotations) result ^= rotateRight(x, bits)
+  return result
+}
+
+/**
+ * Computes the working variables a to h after the first `rounds` rounds (§6.2.2 steps 2 and 3), in plain
+ * arithmetic.
+ *
+ * @param words W[0] to W[rounds - 1]
+ */
+function runRounds(words: Uint32Array, rounds: number): Uint32Array {
+  const state = Uint32Array.from(H)
+  for (let t = 0; t < rounds; t++) {
+    const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = state
+    const t1 = h + applyWord(SUM_1, e) + ((e & f) ^ (~e & g)) + wordAt(K, t) + wordAt(words, t)
+    const t2 = applyWord(SUM_0, a) + ((a & b) ^ (a & c) ^ (b & c))
+    state.set([t1 + t2, a, b, c, d + t1, e, f, g]) // stored modulo 2^32
+  }
+  return state
+}
+
+/** Whether W[t] depends on W12. */
+const IS_VARIED: boolean[] = []
+for (let t = 0; t < ROUNDS; t++)
+  IS_VARIED.push(t < 16 ? t === VARIED_WORD : SCHEDULE.some(({ back }) => IS_VARIED[t - back]))
+
+const wordAt = (words: Uint32Array, index: number): number => words[index] ?? 0
+
+/** Writes `word` four times. @param address in bytes */
+function writeSplat(memory: Uint32Array, address: number, word: number): void {
+  memory.fill(word, address / 4, address / 4 + LANES)
+}
 
 // What is done once for a block, in plain arithmetic
 
@@ -83,14 +135,25 @@ export function writeTables(memory: Uint32Array): void {
  * @param difficultyBits beyond 32 the search gives candidates whose first 32 bits are zero
  */
 export function writeBlock(memory: Uint32Array, prefix: string, head: string, difficultyBits: number): void {
-  const words = new Uint32Array(16)
-  writeAsciiText(words, `${prefix}:${head}`)
+  const words = new Uint32Array(ROUNDS)
+  for (const [i, char] of [...`${prefix}:${head}`].entries())
+    // big-endian, §3.1
+    words[i >> 2] = wordAt(words, i >> 2) | (char.charCodeAt(0) << (24 - 8 * (i & 3)))
   words[13] = 0x80000000
   words[15] = MESSAGE_BITS
-  SCHEDULE.write(memory, words)
   const state = runRounds(words, VARIED_WORD + 1)
   for (let i = 0; i < 8; i++) writeSplat(memory, STATE + i * 16, wordAt(state, i))
-  writeTarget(memory, TARGET, difficultyBits)
+  for (let t = 0; t < ROUNDS; t++) {
+    for (const { back, apply } of t < 16 ? [] : SCHEDULE) {
+      if (IS_VARIED[t - back]) continue
+      const word = wordAt(words, t - back)
+      words[t] = wordAt(words, t) + (apply ? applyWord(apply, word) : word)
+    }
+    writeSplat(memory, ROUND_WORDS + t * 16, wordAt(words, t) + (IS_VARIED[t] ? 0 : wordAt(K, t)))
+  }
+  const bits = Math.min(difficultyBits, 32)
+  writeSplat(memory, TARGET, wordAt(H, 0))
+  writeSplat(memory, TARGET + 16, bits === 0 ? 0 : 0xffffffff << (32 - bits))
 }
 
 // What is done for every four nonces, as generated code
@@ -101,7 +164,7 @@ const HITS_END = 2 // i32: where the next hit is written
 const LANE_HITS = 3 // i32: lanes of this pass that hit
 const FIRST_VECTOR_LOCAL = 4
 
-const { add, or, xor } = i32x4
+const { add, and, or, shiftLeft, shiftRight, xor } = i32x4
 const loadWord = (address: number): Code => i32x4.load(i32.const(0), address)
 
 /**
@@ -130,13 +193,10 @@ function generatePass(takeLocal: () => number): Code {
   const code: number[] = [...setLocal(schedule[VARIED_WORD] ?? 0, loadTails())]
   let state = startState(schedule[VARIED_WORD] ?? 0, takeLocal, code)
   for (let t = VARIED_WORD + 1; t < ROUNDS; t++) {
-    const word = SCHEDULE.emitRoundInput(t, schedule, code)
+    const word = generateRoundInput(t, schedule, code)
     state = generateRound(state, word, takeLocal, code)
   }
-  return [
-    ...code,
-    ...generateHitCheck(state.a, TARGET, { pass: FIRST_PASS, hitsEnd: HITS_END, laneHits: LANE_HITS }),
-  ]
+  return [...code, ...generateHitCheck(state.a)]
 }
 
 /**
@@ -167,4 +227,90 @@ function startState(word: number, takeLocal: () => number, code: number[]): Stat
     h: variable(7),
     bXorC: xor(variable(1), variable(2)),
   }
+}
+
+/**
+ * Code that loads the working variables before a round, and b xor c, which the previous round has computed as
+ * its a xor b. Every round uses new locals; the engine's register allocation makes that free.
+ */
+type State = Record<'a' | 'b' | 'c' | 'd' | 'e' | 'f' | 'g' | 'h' | 'bXorC', Code>
+
+/**
+ * Appends code for one round (§6.2.2 step 3) to `code`, and returns code that loads the working variables
+ * after it. Ch and Maj (§4.1.2) have forms of three operations:
+ *   Ch(e, f, g)  = g xor (e and (f xor g))
+ *   Maj(a, b, c) = b xor ((a xor b) and (b xor c))
+ *
+ * @param word code for K[t] + W[t]
+ */
+function generateRound(state: State, word: Code, takeLocal: () => number, code: number[]): State {
+  const { a, b, c, d, e, f, g, h, bXorC } = state
+  const t1 = takeLocal()
+  const aXorB = takeLocal()
+  const nextA = takeLocal()
+  const nextE = takeLocal()
+  const ch = xor(g, and(e, xor(f, g)))
+  code.push(...setLocal(t1, add(add(add(h, word), ch), generateWordFunction(SUM_1, e))))
+  code.push(...setLocal(nextE, add(d, getLocal(t1))))
+  code.push(...setLocal(aXorB, xor(a, b)))
+  const maj = xor(b, and(getLocal(aXorB), bXorC))
+  code.push(...setLocal(nextA, add(add(getLocal(t1), maj), generateWordFunction(SUM_0, a))))
+  return {
+    a: getLocal(nextA),
+    b: a,
+    c: b,
+    d: c,
+    e: getLocal(nextE),
+    f: e,
+    g: f,
+    h: g,
+    bXorC: getLocal(aXorB),
+  }
+}
+
+/** Returns code for K[t] + W[t]. If W[t] varies, appends code that stores it in local t mod 16. */
+function generateRoundInput(t: number, locals: readonly number[], code: number[]): Code {
+  if (!IS_VARIED[t]) return loadWord(ROUND_WORDS + t * 16)
+  const local = locals[t % 16] ?? 0
+  if (t >= 16) {
+    const terms = SCHEDULE.filter(({ back }) => IS_VARIED[t - back]).map(({ back, apply }) => {
+      const word = getLocal(locals[(t - back) % 16] ?? 0)
+      return apply ? generateWordFunction(apply, word) : word
+    })
+    if (terms.length < SCHEDULE.length) terms.unshift(loadWord(ROUND_WORDS + t * 16))
+    code.push(...setLocal(local, terms.reduce(add)))
+  }
+  return add(getLocal(local), loadWord(ROUND_CONSTANTS + t * 16))
+}
+
+/**
+ * Code that applies a word function to four lanes: a rotation is two shifts, and xor joins all shifts in
+ * pairs.
+ */
+function generateWordFunction({ rotations, shift }: WordFunction, x: Code): Code {
+  let terms = rotations.flatMap((bits) => [shiftRight(x, bits), shiftLeft(x, 32 - bits)])
+  if (shift !== undefined) terms.push(shiftRight(x, shift))
+  while (terms.length > 1) {
+    terms = terms.flatMap((term, i) =>
+      i % 2 === 1 ? [] : [i + 1 < terms.length ? xor(term, terms[i + 1] ?? []) : term],
+    )
+  }
+  return terms[0] ?? []
+}
+
+/**
+ * Code that stores a hit, if any lane's digest meets the target: one word, pass × 16 + one bit for each lane.
+ *
+ * @param a the working variable a after the last round: digest word 0 is H0 + a (§6.2.2 step 4)
+ */
+function generateHitCheck(a: Code): Code {
+  const zeroBits = i32x4.equal(and(add(a, loadWord(TARGET)), loadWord(TARGET + 16)), i32x4.zero)
+  const hit = i32.or(i32.shiftLeft(getLocal(FIRST_PASS), LANES), getLocal(LANE_HITS))
+  return [
+    ...setLocal(LANE_HITS, i32x4.bitmask(zeroBits)),
+    ...ifThen(getLocal(LANE_HITS), [
+      ...i32.store(getLocal(HITS_END), hit),
+      ...setLocal(HITS_END, i32.add(getLocal(HITS_END), i32.const(4))),
+    ]),
+  ]
 }

@@ -17,6 +17,7 @@ Exit status: 0 all that was asked about holds and stands under a signature of a 
 import argparse
 import base64
 import binascii
+import calendar
 import hashlib
 import http.client
 import json
@@ -57,20 +58,156 @@ MOST_TURNS = 5
 sys.setrecursionlimit(10_000)  # room for JSON nested to the bound
 
 
+# Everything that is said of what is checked: the fixed word, and behind a dot which of its sentences, if it has several. `{}`
+# stands for what is shown, in this order. seal-verify.mjs has the same table.
+SENTENCES = {
+    # What does not hold.
+    "at_goes_back": "at {} is before the {} of seal {}",
+    "bad_signature": "the signature is not that of {} over this payload",
+    "chain_shortened": "ends at seal {}, but seal {} was seen before",
+    "conflicting_seals": "brings another seal {} than an entry before it",
+    "entry_gap.missing": "entry {} is missing from the ledger",
+    "entry_gap.other": "the ledger gives entry {} in its place",
+    "from_the_future.here": "is dated {}{}; this machine's clock says {}: it is of the future, or this machine's clock is behind",
+    "from_the_future.there": "is dated {}{}; this machine's clock says {}: the service's own Date is {}",
+    "from_the_future.many": ", the latest of {} seals that are dated after now",
+    "history_rewritten.entry": "is as it was, but an entry before it is another than when it was seen",
+    "history_rewritten.in_chain": "has another payload than when it was seen in the chain",
+    "history_rewritten.payload": "has another payload than when it was seen before",
+    "key_changed": "signed with {}, not with {}; if you know this key to be the service's, accept it: --pubkey for each key",
+    "log_rewritten.entry": "entry {} is not the one in the log that was seen before, of size {}",
+    "log_rewritten.log": "the log of size {} with the root {} does not agree with the one seen before, of size {} with the root {}",
+    "log_rewritten.two": "two checkpoints of size {} differ",
+    "malformed_entry.form": "an entry is not {id, at, kind, data}",
+    "malformed_entry.json": "{}",
+    "malformed_proof": "it is not leaf, root, an index below the count, and a path of {hash, side}",
+    "malformed_receipt.entries": "it has no entries",
+    "malformed_receipt.id": "it names no record",
+    "malformed_receipt.openings": "openings is not a list",
+    "malformed_receipt.order": "the entries are not in ascending order",
+    "malformed_receipt.seal": "stands under seal {} and brings seal {}",
+    "malformed_receipt.sealed": "an entry does not say whether it is sealed",
+    "malformed_receipt.whole": "sealed does not say whether all its entries are",
+    "malformed_seal.form": "a seal is not an object",
+    "malformed_seal.fields": "missing or of the wrong form: {}",
+    "malformed_seal.signature": "it lacks an Ed25519 signature, its key or its time",
+    "malformed_seal.signed": "it does not say whether it is signed",
+    "no_contradiction.logs": "it is not two checkpoints of one log that contradict each other",
+    "no_contradiction.seals": "it is not two different seals of one number",
+    "order_overdrawn": "order {} has paid out more than was paid for it",
+    "path_shape": "the path has another number of steps than index {} of {} takes",
+    "range_gap.first": "the first seal begins at entry {}, not 1",
+    "range_gap.next": "begins at entry {}, {} was due",
+    "range_gap.within": "begins at entry {}, seal {} ends at {}",
+    "seq_gap": "seal {} was due",
+    "signature_withdrawn": "was signed when it was seen before",
+    "signed_before_made": "signed at {}, before it was made at {}",
+    "weak_key": "anyone can sign for the key {}",
+    "wrong_author.agent": "the entry names no agent",
+    "wrong_author.form": "its author is not {author_key, seen: {size, root}, signature}",
+    "wrong_author.json": "{}",
+    "wrong_author.not_carried": "the entry carries no signature",
+    "wrong_author.not_shown": "the entry carries a signature, and none is shown",
+    "wrong_author.other": "the entry carries another signature",
+    "wrong_author.signature": "the signature is not that of {} over what the entry says",
+    "wrong_author.standing": "changes a key without the signature of the author key that stood, {}",
+    "wrong_author.weak": "anyone can sign for the key {}",
+    "wrong_checkpoint.form": "it is no checkpoint: {}",
+    "wrong_checkpoint.key": "it names no key",
+    "wrong_checkpoint.signer": "no known key has signed the checkpoint, or not this one",
+    "wrong_checkpoint.text": "it is no text in UTF-8",
+    "wrong_closing": "does not end with its own closing entry of the time {}",
+    "wrong_count": "count is {} for the entries {} to {}",
+    "wrong_fee.stated": "the order states the fee {}, and {} are due",
+    "wrong_fee.taken": "the fees of {} come to {}, and {} are due at most",
+    "wrong_index": "index {} of seal {} is entry {}",
+    "wrong_key": "signed with {}, which is not a pinned key",
+    "wrong_keys.form": "its closing entry states the keys in form 1, in which revoked keys stay, after one that stated form 2",
+    "wrong_keys.state": "its closing entry states the keys {}, the entries give {}",
+    "wrong_leaf": "the entry's leaf is {}, not {}",
+    "wrong_liabilities": "its closing entry states the liabilities {}, the entries give {}",
+    "wrong_log": "its closing entry states the log {}, the entries give {}",
+    "wrong_log_proof.path": "the path does not lead from entry {} to the log's root",
+    "wrong_log_proof.text": "it is not the text of a tlog-proof",
+    "wrong_opening.commitment": "salt and content do not give the commitment in {}",
+    "wrong_opening.entry": "there is no such entry in the receipt",
+    "wrong_opening.field": "the entry has no commitment in {}",
+    "wrong_opening.form": "it is not {entry_id, field, salt, content}",
+    "wrong_opening.json": "{}",
+    "wrong_opening.record": "its content is of another record, {}",
+    "wrong_owed": "its closing entry states {}, the entries give {}",
+    "wrong_prev_root.first": "the first seal names a previous root",
+    "wrong_prev_root.none": "only the first seal has no previous root",
+    "wrong_prev_root.other": "names {}, the root of seal {} is {}",
+    "wrong_prev_seal": "its closing entry names {} as the seal before it, not {}",
+    "wrong_record.making": "has no entry of kind {}, without which there is no {}",
+    "wrong_record.other": "is no entry of {}",
+    "wrong_root.entries": "its entries {} to {} have the root {}, not {}",
+    "wrong_root.path": "the path of index {} of {} leads to another root",
+    "wrong_side": "the path has a sibling on another side than index {} of {} has it",
+    # Why what holds binds nobody.
+    "behind": "a log of {} entries was seen before, and the one that is shown ends at entry {}",
+    "key_unknown.chain": "nobody says that this key is the service's; compare it with a source that you trust and pin it: --pubkey",
+    "key_unknown.file": "nobody says that this key is the service's; compare it with a source that you trust and pin it: --pubkey, or check the service first, so that its key is remembered",
+    "no_signed_seal": "there is no signed seal",
+    "not_compared.checks": "other checks of this service went on meanwhile, and could not be compared with this one",
+    "not_compared.dump": "it ends at seal {}, and what was seen here at seal {}: nothing tells whether that goes on from it",
+    "not_compared.note": "nothing that was seen of this log could be compared with it",
+    "not_compared.receipt": "seal {} lies in the ledger that was seen here, and nothing shows that it is the same: --consistency, with a receipt in the log",
+    "not_cosigned_yet.cosigned": "cosigned up to entry {} of {}: no witness has vouched for the rest",
+    "not_cosigned_yet.shown": "under the checkpoint that is shown up to entry {} of {}: no witness has vouched for the rest",
+    "other_log": "the log {} is none of the policy's",
+    "quorum_not_met.ahead": "; the time of {} is after now, so its clock is ahead or this machine's is behind",
+    "quorum_not_met.no_checkpoint": "there is no checkpoint of it to be cosigned, and the quorum is {}{}",
+    "quorum_not_met.none": "none of the policy's witnesses has cosigned the checkpoint, and the quorum is {}{}",
+    "quorum_not_met.some": "of the policy's witnesses only {} cosigned the checkpoint, and the quorum is {}{}",
+    "stale.cosignature": "the newest cosignature is {} s old, and {} s are allowed (--max-age): nothing was written since, newer ones are withheld, or this machine's clock is ahead",
+    "stale.seal": "the newest signed seal is {} s old, and {} s are allowed (--max-age): nothing was written since, newer ones are withheld, or this machine's clock is ahead",
+    "unsigned.many": "{} seals have no signature",
+    "unsigned.named": "seal {} has no signature",
+    "unsigned.one": "a seal has no signature",
+    "waiting.many": "{} entries wait for a seal",
+    "waiting.one": "an entry waits for a seal",
+    # What could not be checked, besides mistakes of the caller.
+    "deadline": "the service had not answered everything within {} s (--deadline); the next check goes on from the last signed seal that was checked",
+    "too_long.entries": "the ledger has more than {} entries (--max-entries)",
+    "too_long.seals": "there are more than {} seals to check (--max-seals)",
+    "too_long.seals_kept": "there are more than {} seals to check (--max-seals); the next check goes on from the last signed seal that was checked",
+    "unreachable.again": "{}: {}",
+    "unreachable.encoding": "{} answers in an encoding that was not asked for",
+    "unreachable.gzip": "{} answers with gzip that is broken, or of more than {} bytes",
+    "unreachable.json": "{} does not answer in JSON: {}",
+    "unreachable.large": "{} answers with more than {} bytes",
+    "unreachable.list": "{} does not answer with a list of {}",
+    "unreachable.more": "{} answers with more {} than it was asked for",
+    "unreachable.origin": "{} redirects to another origin",
+    "unreachable.redirects": "{} redirects without end",
+    "unreachable.slow": "{} gave no whole answer within {} s",
+    "unreachable.status": "{} answered {}",
+    "wrong_clock": "the newest seal is dated {} by the service and this machine's clock says {}; this machine's clock is {} behind, or the service's Date and its seals are wrong together",
+}
+
+
+def say(sentence, *shown):
+    """The fixed word and the text of a sentence. A word that is not in the table has the one text that is shown."""
+    first, *others = SENTENCES.get(sentence, "{}").split("{}")
+    return sentence.partition(".")[0], first + "".join(f"{part}{text}" for part, text in zip(shown, others))
+
+
 class CannotCheck(Exception):
     """Something could not be checked, so the exit status is 2; `word` is its fixed word."""
 
-    def __init__(self, word, message):
+    def __init__(self, sentence, *shown):
+        self.word, message = say(sentence, *shown)
         super().__init__(message)
-        self.word = word
 
 
 class NotHeld(Exception):
     """Something does not hold; `reason` is its fixed word."""
 
-    def __init__(self, reason, message):
+    def __init__(self, sentence, *shown):
+        self.reason, message = say(sentence, *shown)
         super().__init__(message)
-        self.reason = reason
 
 
 class NotCanonical(Exception):
@@ -95,7 +232,10 @@ class Findings:
         """Whether there are so many that the check ends."""
         return len(self._kept) >= MOST_FINDINGS
 
-    def add(self, reason, where, message):
+    def add(self, where, sentence, *shown):
+        self._keep(where, *say(sentence, *shown))
+
+    def _keep(self, where, reason, message):
         if not self.full:
             self._kept.append({"reason": reason, "where": where, "message": message[:LONGEST_MESSAGE]})
 
@@ -104,7 +244,7 @@ class Findings:
         try:
             return True, check(*arguments)
         except NotHeld as refused:
-            self.add(refused.reason, where, str(refused))
+            self._keep(where, refused.reason, str(refused))
             return False, None
 
     def add_time(self, where, seal, now):
@@ -118,12 +258,10 @@ class Findings:
     def _of_the_future(self):
         """The one finding for all seals that are dated after now."""
         future = self.future
-        many = "" if future["count"] == 1 else f", the latest of {future['count']} seals that are dated after now"
-        doubt = "it is of the future, or this machine's clock is behind"
-        if "service_now" in future:
-            doubt = f"the service's own Date is {future['service_now']}"
-        message = f"is dated {future['at']}{many}; this machine's clock says {future['now']}: {doubt}"
-        return {"reason": "from_the_future", "where": future["where"], "message": message}
+        many = "" if future["count"] == 1 else say("from_the_future.many", future["count"])[1]
+        sentence = "from_the_future.there" if "service_now" in future else "from_the_future.here"
+        reason, message = say(sentence, future["at"], many, future["now"], future.get("service_now"))
+        return {"reason": reason, "where": future["where"], "message": message}
 
 
 # --- JSON in, canonical JSON out -------------------------------------------------------------------------------------
@@ -264,6 +402,38 @@ def is_whole(value):
 
 def is_hash(value):
     return isinstance(value, str) and _HEX_32_BYTES.match(value) is not None
+
+
+def is_side(value):
+    return value in ("left", "right")
+
+
+def is_key_form(value):
+    return is_whole(value) and value in (1, 2)
+
+
+def fits(value, form):
+    """Whether a value has a form: an object with these members, of which those named with ? may be absent; a list of items of
+    one form; a value of a type; or what a function says."""
+    if isinstance(form, list):
+        return isinstance(value, list) and all(fits(item, form[0]) for item in value)
+    if not isinstance(form, dict):
+        return isinstance(value, form) if isinstance(form, type) else form(value)
+    if not isinstance(value, dict):
+        return False
+    return all(fits(value[name.rstrip("?")], of) if name.rstrip("?") in value else name.endswith("?") for name, of in form.items())
+
+
+HEAD_OF_LOG = {"size": is_whole, "root": is_hash}
+KEY_STATE = {"root": is_hash, "count": is_whole, "v?": is_key_form}
+ENTRY = {"id": is_whole, "at": is_whole, "kind": str, "data": dict}
+AUTHOR = {"author_key": is_hash, "seen": HEAD_OF_LOG, "signature": lambda text: decode_signature(text) is not None}
+OPENING = {"field": str, "salt": is_hash, "content": lambda content: True}
+SEAL = {
+    **dict.fromkeys(("seq", "at", "count", "from_id", "to_id"), is_whole),
+    **{"root": is_hash, "prev_root": lambda root: root is None or is_hash(root)},
+}
+SIGNED_SEAL = {"signature": lambda text: decode_signature(text) is not None, "pubkey": is_hash, "algo": lambda algo: algo == "ed25519", "signed_at": is_whole}
 
 
 def bytes_of_base64(text):
@@ -452,27 +622,20 @@ def path_sides(index, count):
 
 def check_inclusion(leaf, path, root, index, count):
     """Raises NotHeld unless `leaf` is number `index` of `count` under root, by the only shape that position allows."""
-    if not is_hash(leaf) or not is_hash(root):
-        raise NotHeld("malformed_proof", f"{'root' if is_hash(leaf) else 'leaf'} is not 64 lower-case hex characters")
-    if not is_whole(index) or not is_whole(count) or index >= count:
-        raise NotHeld("malformed_proof", f"there is no index {shown(index)} among {shown(count)}")
-    if not isinstance(path, list) or not all(_is_step(step) for step in path):
-        raise NotHeld("malformed_proof", "path is not a list of {hash, side}")
+    good = is_hash(leaf) and is_hash(root) and is_whole(index) and is_whole(count) and index < count
+    if not good or not fits(path, [{"hash": is_hash, "side": is_side}]):
+        raise NotHeld("malformed_proof")
     sides = path_sides(index, count)
     if len(path) != len(sides):
-        raise NotHeld("path_shape", f"index {index} of {count} takes {len(sides)} steps, the path has {len(path)}")
+        raise NotHeld("path_shape", index, count)
+    if [step["side"] for step in path] != sides:
+        raise NotHeld("wrong_side", index, count)
     running = bytes.fromhex(leaf)
-    for number, (step, side) in enumerate(zip(path, sides)):
-        if step["side"] != side:
-            raise NotHeld("wrong_side", f"index {index} of {count} has its sibling on the {side} at step {number}")
+    for step in path:
         sibling = bytes.fromhex(step["hash"])
-        running = node_of(sibling, running) if side == "left" else node_of(running, sibling)
+        running = node_of(sibling, running) if step["side"] == "left" else node_of(running, sibling)
     if running.hex() != root:
-        raise NotHeld("wrong_root", f"the path leads to {running.hex()}, not to {root}")
-
-
-def _is_step(step):
-    return isinstance(step, dict) and is_hash(step.get("hash")) and step.get("side") in ("left", "right")
+        raise NotHeld("wrong_root.path", index, count)
 
 
 # --- entries and seals -----------------------------------------------------------------------------------------------
@@ -480,24 +643,23 @@ def _is_step(step):
 
 def check_entry(entry):
     """Raises NotHeld unless a value has the form of an entry."""
-    good = isinstance(entry, dict) and is_whole(entry.get("id")) and is_whole(entry.get("at"))
-    if not good or not isinstance(entry.get("kind"), str) or not isinstance(entry.get("data"), dict):
-        raise NotHeld("malformed_entry", "an entry is not {id, at, kind, data}")
+    if not fits(entry, ENTRY):
+        raise NotHeld("malformed_entry.form")
 
 
-def canonical_or(reason, make, *arguments):
-    """What a function makes of a value in canonical JSON. Raises NotHeld with this word if it has none."""
+def canonical_or(sentence, make, *arguments):
+    """What a function makes of a value in canonical JSON. Raises NotHeld with this sentence if it has none."""
     try:
         return make(*arguments)
     except NotCanonical as error:
-        raise NotHeld(reason, str(error)) from None
+        raise NotHeld(sentence, error) from None
 
 
 def check_leaf(entry, leaf):
     """Raises NotHeld unless `leaf` is the entry's hash."""
-    own = canonical_or("malformed_entry", leaf_of, entry).hex()
+    own = canonical_or("malformed_entry.json", leaf_of, entry).hex()
     if leaf != own:
-        raise NotHeld("wrong_leaf", f"the entry's leaf is {own}, not {shown(leaf)}")
+        raise NotHeld("wrong_leaf", own, shown(leaf))
 
 
 PAYLOAD_FIELDS = ("at", "count", "from_id", "prev_root", "root", "seq", "to_id")
@@ -515,44 +677,38 @@ def payload_hash_of(seal):
 def check_seal_form(seal):
     """Raises NotHeld unless a value has the form of a seal."""
     if not isinstance(seal, dict):
-        raise NotHeld("malformed_seal", "a seal is not an object")
-    wrong = [name for name in ("seq", "at", "count", "from_id", "to_id") if not is_whole(seal.get(name))]
-    if not is_hash(seal.get("root")):
-        wrong.append("root")
-    if "prev_root" not in seal or not (seal["prev_root"] is None or is_hash(seal["prev_root"])):
-        wrong.append("prev_root")
-    if seal.get("signed") is True:
-        good = decode_signature(seal.get("signature")) is not None and is_hash(seal.get("pubkey"))
-        if not good or seal.get("algo") != "ed25519" or not is_whole(seal.get("signed_at")):
-            wrong.append("its signature, key or time")
-    elif seal.get("signed") is not False or seal.get("signature") is not None:
-        wrong.append("signed")
+        raise NotHeld("malformed_seal.form")
+    wrong = [name for name in SEAL if not fits(seal, {name: SEAL[name]})]
     if wrong:
-        raise NotHeld("malformed_seal", "missing or of the wrong form: " + ", ".join(wrong))
+        raise NotHeld("malformed_seal.fields", ", ".join(wrong))
+    if seal.get("signed") is True:
+        if not fits(seal, SIGNED_SEAL):
+            raise NotHeld("malformed_seal.signature")
+    elif seal.get("signed") is not False or seal.get("signature") is not None:
+        raise NotHeld("malformed_seal.signed")
 
 
 def check_seal_alone(seal, now, findings, where):
     """Checks what a well-formed seal says by itself."""
     if seal["count"] < 1 or seal["count"] != seal["to_id"] - seal["from_id"] + 1:
-        findings.add("wrong_count", where, f"count is {seal['count']} for the entries {seal['from_id']} to {seal['to_id']}")
+        findings.add(where, "wrong_count", seal["count"], seal["from_id"], seal["to_id"])
     if seal["seq"] == 1 and seal["from_id"] != 1:
-        findings.add("range_gap", where, f"the first seal begins at entry {seal['from_id']}, not 1")
+        findings.add(where, "range_gap.first", seal["from_id"])
     if (seal["seq"] == 1) != (seal["prev_root"] is None) and seal["seq"] >= 1:
-        first = "the first seal names a previous root"
-        findings.add("wrong_prev_root", where, first if seal["seq"] == 1 else "only the first seal has no previous root")
+        findings.add(where, "wrong_prev_root.first" if seal["seq"] == 1 else "wrong_prev_root.none")
     findings.add_time(where, seal, now)
 
 
 def check_seal_link(before, seal, findings, where):
     """Checks what a well-formed seal says about one that stands before it."""
     if seal["at"] < before["at"]:
-        findings.add("at_goes_back", where, f"at {seal['at']} is before the {before['at']} of seal {before['seq']}")
+        findings.add(where, "at_goes_back", seal["at"], before["at"], before["seq"])
     if seal["seq"] != before["seq"] + 1:
         return
     if seal["from_id"] != before["to_id"] + 1:
-        findings.add("range_gap", where, f"begins at entry {seal['from_id']}, {before['to_id'] + 1} was due")
+        findings.add(where, "range_gap.next", seal["from_id"], before["to_id"] + 1)
     if seal["prev_root"] is not None and seal["prev_root"] != before["root"]:
-        findings.add("wrong_prev_root", where, f"names {seal['prev_root']}, the root of seal {before['seq']} is {before['root']}")
+        findings.add(where, "wrong_prev_root.other", seal["prev_root"], before["seq"], before["root"])
 
 
 # --- Ed25519 (RFC 8032, section 5.1), verification alone -------------------------------------------------------------
@@ -696,20 +852,19 @@ class Keyring:
         if key in self.accepted or repeated:  # a foreign key is told once, not with every seal
             return
         if self.trust == "pinned":
-            raise NotHeld("wrong_key", f"signed with {key}, which is not a pinned key")
-        known = " or ".join(self.accepted)
-        raise NotHeld("key_changed", f"signed with {key}, not with {known}; if you know this key to be the service's, accept it: --pubkey for each key")
+            raise NotHeld("wrong_key", key)
+        raise NotHeld("key_changed", key, " or ".join(self.accepted))
 
 
 def check_signature(seal, keyring, findings, where):
     """Checks whose key signed a seal, and the signature."""
     if seal["signed_at"] < seal["at"]:
-        findings.add("signed_before_made", where, f"signed at {seal['signed_at']}, before it was made at {seal['at']}")
+        findings.add(where, "signed_before_made", seal["signed_at"], seal["at"])
     findings.run(where, keyring.check, seal["pubkey"])
     if is_weak_key(bytes.fromhex(seal["pubkey"])):
-        findings.add("weak_key", where, f"anyone can sign for the key {seal['pubkey']}")
+        findings.add(where, "weak_key", seal["pubkey"])
     elif not is_signed_seal(seal):
-        findings.add("bad_signature", where, f"the signature is not that of {seal['pubkey']} over this payload")
+        findings.add(where, "bad_signature", seal["pubkey"])
 
 
 SIDE_FIELDS = ("seq", "at", "count", "from_id", "to_id", "root", "prev_root", "signature", "pubkey")
@@ -720,6 +875,14 @@ def seal_fork_of(seen, given, keyring):
     if all(seal["signed"] and seal["pubkey"] in keyring.accepted and is_signed_seal(seal) for seal in (seen, given)):
         return {"kind": "fork", "sides": [{name: seal[name] for name in SIDE_FIELDS} for seal in (seen, given)]}
     return None
+
+
+def compare_with_head(judged, where, seal, memory, sentence):
+    """Adds what is wrong if a seal of the remembered head's number is another one, with evidence."""
+    if payload_hash_of(seal) != memory["payload_hash"]:
+        judged.findings.add(where, sentence)
+        if "head" in memory:
+            judged.findings.fork = judged.findings.fork or seal_fork_of(memory["head"], seal, judged.keyring)
 
 
 # --- the log over all entries: signed notes, checkpoints and proofs, as in C2SP and RFC 6962 ---------------------------
@@ -739,13 +902,13 @@ def _is_note_name(name):
 def read_checkpoint(note):
     """Parses a signed checkpoint, without its signatures: {text, origin, size, root, lines, note}. Raises NotHeld."""
     if not isinstance(note, str) or len(note) > LONGEST_NOTE or not note.endswith("\n") or re.search("[\ud800-\udfff]", note):
-        raise NotHeld("wrong_checkpoint", "it is no signed note")
+        raise NotHeld("wrong_checkpoint.form", "no signed note")
     text, found, signatures = note.rpartition("\n\n")  # C2SP signed-note: the text may have empty lines, the signatures none
     parts, lines = text.split("\n"), signatures[:-1].split("\n")
     root = bytes_of_base64(parts[2]) if len(parts) == 3 else None
     good = found and len(lines) <= MOST_NOTE_LINES and root is not None and len(root) == 32
     if not good or not _is_note_name(parts[0]) or not _LOG_SIZE.match(parts[1]) or not is_whole(int(parts[1])):
-        raise NotHeld("wrong_checkpoint", "it is no checkpoint of three lines: origin, size and root")
+        raise NotHeld("wrong_checkpoint.form", "not three lines: origin, size and root")
     return {"text": text + "\n", "origin": parts[0], "size": int(parts[1]), "root": root.hex(), "lines": lines, "note": note}
 
 
@@ -778,7 +941,7 @@ def verify_checkpoint(note, keys):
     """Parses a checkpoint that one of the keys must have signed. Raises NotHeld."""
     checkpoint = read_checkpoint(note)
     if not is_note_by(checkpoint, keys):
-        raise NotHeld("wrong_checkpoint", "no known key has signed the checkpoint, or not this one")
+        raise NotHeld("wrong_checkpoint.signer")
     return checkpoint
 
 
@@ -792,7 +955,7 @@ def read_log_proof(proof):
     path = [bytes_of_base64(line) for line in lines]
     good = found and header == PROOF_HEADER and index.startswith("index ") and _LOG_SIZE.match(index[6:]) and len(path) <= LONGEST_LOG_PATH
     if not good or any(step is None or len(step) != 32 for step in path):
-        raise NotHeld("wrong_log_proof", "it is not the text of a tlog-proof")
+        raise NotHeld("wrong_log_proof.text")
     return int(index[6:]), path, note
 
 
@@ -882,11 +1045,7 @@ def connect_logs(seen, given, proof):
         good, word = is_consistent(older, newer, proof.get("path")), "consistent"
     if good:
         return word
-    raise NotHeld(
-        "log_rewritten",
-        f"the log of size {given['size']} with the root {given['root']} does not agree with the one seen before, "
-        f"of size {seen['size']} with the root {seen['root']}",
-    )
+    raise NotHeld("log_rewritten.log", given["size"], given["root"], seen["size"], seen["root"])
 
 
 def consistency_in(answer):
@@ -914,6 +1073,14 @@ def log_fork_of(seen, given, proof, keyring):
     if sides[0]["size"] != sides[1]["size"]:
         found["consistency"] = proof or {}
     return found if key else None
+
+
+def compare_logs(judged, where, seen, given, proof):
+    """Compares a signed log with the one that was seen. Returns how it stands to that; None, with evidence, if they contradict."""
+    held, connected = judged.findings.run(where, connect_logs, seen, given, proof)
+    if not held:
+        judged.findings.fork = judged.findings.fork or log_fork_of(seen, given, proof, judged.keyring)
+    return connected
 
 
 # --- whose word is enough: the reader's policy (C2SP tlog-policy) ------------------------------------------------------
@@ -1066,33 +1233,31 @@ class Support:
         doubts = [] if policy is None else list(self._policy_doubts(policy, list(times), newest, now))
         # A checkpoint says nothing of the entries behind it: an old one must not vouch for a fork.
         if self.checkpoints and self.covered < self.up_to:
-            what = "cosigned" if times else "under the checkpoint that is shown"
-            doubts.append(("not_cosigned_yet", f"{what} up to entry {self.covered} of {self.up_to}: no witness has vouched for the rest"))
+            doubts.append(say("not_cosigned_yet.cosigned" if times else "not_cosigned_yet.shown", self.covered, self.up_to))
         # What witnesses cosigned is as old as the newest cosignature; anything else, as the newest seal says.
         at = rests.get("cosigned_at", self.made_at)
         if at is not None and max_age is not None and now - at > max_age:
-            what = "cosignature" if times else "signed seal"
-            why = "nothing was written since, newer ones are withheld, or this machine's clock is ahead"
-            doubts.append(("stale", f"the newest {what} is {now - at} s old, and {max_age} s are allowed (--max-age): {why}"))
+            doubts.append(say("stale.cosignature" if times else "stale.seal", now - at, max_age))
         return rests, doubts
 
     def _policy_doubts(self, policy, names, newest, now):
         """Yields why checkpoints that these witnesses cosigned are not enough for a policy."""
         for checkpoint in self.checkpoints:
             if policy.logs and all(checkpoint["origin"] != name for name, _ in policy.logs):
-                yield "other_log", f"the log {shown(checkpoint['origin'])} is none of the policy's"
+                yield say("other_log", shown(checkpoint["origin"]))
                 return
         if policy.is_met_by(names):
             return
-        who = f"of the policy's witnesses only {', '.join(names)} cosigned the checkpoint"
         if not newest:
-            who = "there is no checkpoint of it to be cosigned"
-        elif not names:
-            who = "none of the policy's witnesses has cosigned the checkpoint"
-        in_time = policy.cosigners(newest, now) if newest else {}
-        early = [name for name in policy.cosigners(newest, LARGEST_WHOLE) if name not in in_time] if newest else []
-        clocks = f"; the time of {', '.join(early)} is after now, so its clock is ahead or this machine's is behind" if early else ""
-        yield "quorum_not_met", f"{who}, and the quorum is {policy.quorum}{clocks}"
+            yield say("quorum_not_met.no_checkpoint", policy.quorum, "")
+            return
+        in_time = policy.cosigners(newest, now)
+        early = [name for name in policy.cosigners(newest, LARGEST_WHOLE) if name not in in_time]
+        clocks = say("quorum_not_met.ahead", ", ".join(early))[1] if early else ""
+        if names:
+            yield say("quorum_not_met.some", ", ".join(names), policy.quorum, clocks)
+        else:
+            yield say("quorum_not_met.none", policy.quorum, clocks)
 
 
 # --- the sums owed ---------------------------------------------------------------------------------------------------
@@ -1266,10 +1431,10 @@ class LedgerMoney:
         if not self.stated:
             return  # older ledgers were never held to this
         if placed and data.get("fee_raw") != str(due):
-            raise NotHeld("wrong_fee", f"the order states the fee {shown(data.get('fee_raw'))}, and {due} are due")
+            raise NotHeld("wrong_fee.stated", shown(data.get("fee_raw")), due)
         most = order.fee * order.percent // 100
         if kind == "fee" and order.fee >= 0 and not 0 <= order.taken <= most:
-            raise NotHeld("wrong_fee", f"the fees of {shown(name)} come to {order.taken}, and {most} are due at most")
+            raise NotHeld("wrong_fee.taken", shown(name), order.taken, most)
 
     def _settle(self, key):
         """Drops an order that is at its end; lists one that holds less than nothing."""
@@ -1286,15 +1451,14 @@ class LedgerMoney:
         stated, own = stated_sums(data.get("owed")), self.owed()
         if stated is None or (own and stated != own):
             sums = f"xno {own['xno']} and xmr {own['xmr']}" if own else "two sums"
-            findings.add("wrong_owed", where, f"its closing entry states {shown(data.get('owed'))}, the entries give {sums}")
+            findings.add(where, "wrong_owed", shown(data.get("owed")), sums)
         self.stated = self.stated or "liabilities" in data
         if self.stated:
             whole, own = stated_liabilities(data.get("liabilities")), self.sums
             self.sums, self.met = whole, {}
             if whole is None or (own and whole != own):
                 due = json.dumps(as_texts(own)) if own else "ten sums"
-                message = f"its closing entry states the liabilities {shown(data.get('liabilities'))}, the entries give {due}"
-                findings.add("wrong_liabilities", where, message)
+                findings.add(where, "wrong_liabilities", shown(data.get("liabilities")), due)
         elif stated is None:
             self.sums = None
         else:
@@ -1304,21 +1468,17 @@ class LedgerMoney:
         for key, was_below in list(self.below.items()):
             self.below[key] = True
             if was_below and self.stated:
-                findings.add("order_overdrawn", where, f"order {shown(key)} has paid out more than was paid for it")
+                findings.add(where, "order_overdrawn", shown(key))
                 del self.below[key]
 
 
-def is_money_state(value):
-    """Whether a value has the form of what LedgerMoney remembers."""
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("stated"), bool)
-        and stated_liabilities(value.get("liabilities")) is not None
-        and isinstance(value.get("met"), list)
-        and all(isinstance(payout, str) for payout in value["met"])
-        and isinstance(value.get("orders"), dict)
-        and all(isinstance(order, str) and _ORDER_TEXT.match(order) for order in value["orders"].values())
-    )
+# What LedgerMoney remembers.
+MONEY = {
+    "stated": bool,
+    "liabilities": lambda stated: stated_liabilities(stated) is not None,
+    "met": [str],
+    "orders": lambda orders: fits(orders, dict) and all(fits(text, str) and _ORDER_TEXT.match(text) for text in orders.values()),
+}
 
 
 # --- the chain -------------------------------------------------------------------------------------------------------
@@ -1328,9 +1488,6 @@ def is_money_state(value):
 # one hash for each bit of its size. So it stays small however long the ledger grows, and whatever was rewritten before has
 # another root.
 
-KEY_UNKNOWN = "nobody says that this key is the service's; compare it with a source that you trust and pin it: --pubkey"
-RECEIPT_KEY_UNKNOWN = f"{KEY_UNKNOWN}, or check the service first, so that its key is remembered"
-NEXT_GOES_ON = "; the next check goes on from the last signed seal that was checked"
 END = object()  # no entry of any ledger, not even null
 
 
@@ -1423,8 +1580,7 @@ class ChainAudit:
         try:
             for seal in seals:
                 if self.seals_read >= self.question.most_seals:  # of this check: one that was checked before may be of any length
-                    goes_on = NEXT_GOES_ON if self.question.keep else ""
-                    raise CannotCheck("too_long", f"there are more than {self.question.most_seals} seals to check (--max-seals){goes_on}")
+                    raise CannotCheck("too_long.seals_kept" if self.question.keep else "too_long.seals", self.question.most_seals)
                 self._take_seal(seal)
                 if self.findings.full:
                     return self
@@ -1433,8 +1589,7 @@ class ChainAudit:
                 self.question.keep(self)
             raise
         if self.remembered and self.last_seq < self.remembered["seq"] and not self.question.may_be_older:
-            message = f"ends at seal {self.last_seq}, but seal {self.remembered['seq']} was seen before"
-            self.findings.add("chain_shortened", "chain", message)
+            self.findings.add("chain", "chain_shortened", self.last_seq, self.remembered["seq"])
         if not self.findings.full:
             self._count_waiting(self._before["to_id"] + 1 if self._before else 1)
         return self
@@ -1450,7 +1605,7 @@ class ChainAudit:
             self._lose_count()
             return
         if seal["seq"] != due:
-            findings.add("seq_gap", where, f"seal {due} was due")
+            findings.add(where, "seq_gap", due)
         check_seal_alone(seal, self.question.clock(), findings, where)
         if self._before is not None:
             check_seal_link(self._before, seal, findings, where)
@@ -1497,11 +1652,8 @@ class ChainAudit:
         if not memory or seal["seq"] != memory["seq"]:
             return
         if not seal["signed"]:
-            self.findings.add("signature_withdrawn", where, "was signed when it was seen before")
-        if memory["payload_hash"] != payload_hash_of(seal):
-            self.findings.add("history_rewritten", where, "has another payload than when it was seen before")
-            if "head" in memory and self.findings.fork is None:
-                self.findings.fork = seal_fork_of(memory["head"], seal, self.keyring)
+            self.findings.add(where, "signature_withdrawn")
+        compare_with_head(self, where, seal, memory, "history_rewritten.payload")
 
     def _compare_with_log(self, seal, where):
         """Compares the log up to a seal with the one that was seen, up to the remembered head or to a checkpoint."""
@@ -1510,7 +1662,7 @@ class ChainAudit:
             return
         is_head = seal["seq"] == memory["seq"] and payload_hash_of(seal) == memory["payload_hash"]
         if is_head and log_of(memory).root() != self.log.root():
-            self.findings.add("history_rewritten", where, "is as it was, but an entry before it is another than when it was seen")
+            self.findings.add(where, "history_rewritten.entry")
         if "checkpoint" in memory:
             seen = read_checkpoint(memory["checkpoint"])
             if seen["size"] == seal["to_id"]:
@@ -1524,7 +1676,7 @@ class ChainAudit:
         for due in range(seal["from_id"], seal["to_id"] + 1):
             entry = self._entry(due)
             if entry is END:
-                self.findings.add("entry_gap", where, f"entry {due} is missing from the ledger")
+                self.findings.add(where, "entry_gap.missing", due)
             if entry is END or not self.findings.run(f"entry {due}", self._place, entry, due, tree)[0]:
                 self._stream = None
                 self.entries_sealed += tree.count
@@ -1542,19 +1694,19 @@ class ChainAudit:
         if root == seal["root"]:
             self._check_closing(last, seal, before, where)
             return
-        self.findings.add("wrong_root", where, f"its entries {seal['from_id']} to {seal['to_id']} have the root {root}, not {seal['root']}")
+        self.findings.add(where, "wrong_root.entries", seal["from_id"], seal["to_id"], root, seal["root"])
         self._lose_count()
 
     def _place(self, entry, due, tree=None):
         """Adds an entry to its seal's tree and to the log. Raises NotHeld if it is malformed, or has another number."""
         check_entry(entry)
         if entry["id"] != due:
-            raise NotHeld("entry_gap", f"the ledger gives entry {entry['id']} in its place")
+            raise NotHeld("entry_gap.other", entry["id"])
         if tree is None:
             if entry["kind"] == "seal_adoption":
-                canonical_or("malformed_entry", canonical_json, entry["data"])
+                canonical_or("malformed_entry.json", canonical_json, entry["data"])
             return
-        leaf = canonical_or("malformed_entry", leaf_of, entry)
+        leaf = canonical_or("malformed_entry.json", leaf_of, entry)
         tree.append(leaf)
         if self.log:
             self.log.append(leaf)
@@ -1593,7 +1745,7 @@ class ChainAudit:
         if is_signed_change(entry):
             check_author(entry, author, {})
         if key is not None and (not isinstance(author, dict) or author.get("author_key") != key):
-            raise NotHeld("wrong_author", f"changes a key without the signature of the author key that stood, {key}")
+            raise NotHeld("wrong_author.standing", key)
 
     def _take_adoption(self, entry):
         """Lists an entry by which the operator adopted a seal."""
@@ -1606,7 +1758,7 @@ class ChainAudit:
         data, add = entry["data"], self.findings.add
         if entry["kind"] != "solvency" or data.get("seal") != f"seal_{seal['seq']}" or entry["at"] != seal["at"]:
             self._lose_count()
-            add("wrong_closing", where, f"does not end with its own closing entry of the time {seal['at']}")
+            add(where, "wrong_closing", seal["at"])
             return
         self._money.check_closing(data, self.findings, where)
         # A closing entry names the payload of the seal before, so that a head commits to all history. Older ones do not.
@@ -1628,24 +1780,22 @@ class ChainAudit:
         else:
             right, due = is_hash(named), "the payload hash of a seal"
         if not right:
-            self.findings.add("wrong_prev_seal", where, f"its closing entry names {shown(named)} as the seal before it, not {due}")
+            self.findings.add(where, "wrong_prev_seal", shown(named), due)
 
     def _check_stated_log(self, stated, size, own, where):
-        good = isinstance(stated, dict) and is_whole(stated.get("size")) and stated["size"] == size and is_hash(stated.get("root"))
-        if not good or (own and stated["root"] != own["root"]):
+        if not fits(stated, HEAD_OF_LOG) or stated["size"] != size or (own and stated["root"] != own["root"]):
             due = shown(own) if own else f"one of size {size}"
-            self.findings.add("wrong_log", where, f"its closing entry states the log {shown(stated)}, the entries give {due}")
+            self.findings.add(where, "wrong_log", shown(stated), due)
 
     def _check_stated_keys(self, stated, own_by_form, where):
+        good = fits(stated, KEY_STATE)
         form = stated.get("v", 1) if isinstance(stated, dict) else None
-        good = is_whole(form) and form in (1, 2) and is_whole(stated.get("count")) and is_hash(stated.get("root"))
-        own = own_by_form[form] if good else None
+        own = own_by_form[form] if is_key_form(form) else None
         if not good or (own and (stated["root"], stated["count"]) != (own["root"], own["count"])):
             due = shown(own) if own else "a root and a count"
-            self.findings.add("wrong_keys", where, f"its closing entry states the keys {shown(stated)}, the entries give {due}")
+            self.findings.add(where, "wrong_keys.state", shown(stated), due)
         elif form < self._key_form:
-            message = "its closing entry states the keys in form 1, in which revoked keys stay, after one that stated form 2"
-            self.findings.add("wrong_keys", where, message)
+            self.findings.add(where, "wrong_keys.form")
         else:
             self._key_form = form
             if form == 2:
@@ -1661,7 +1811,7 @@ class ChainAudit:
         for (entry,) in self._stream:
             self.entries_read += 1
             if self.entries_read > self.question.most_entries:
-                raise CannotCheck("too_long", f"the ledger has more than {self.question.most_entries} entries (--max-entries)")
+                raise CannotCheck("too_long.entries", self.question.most_entries)
             return entry
         self._stream = None
         return END
@@ -1685,19 +1835,18 @@ class ChainAudit:
     def not_binding(self):
         """Words for why a chain without a finding binds nobody, each with a sentence."""
         if self.head is None:
-            yield "no_signed_seal", "there is no signed seal"
+            yield say("no_signed_seal")
         elif self.keyring.trust == "first_seen":
-            yield "key_unknown", KEY_UNKNOWN
+            yield say("key_unknown.chain")
         if self.head and self.unsigned:
-            yield "unsigned", f"{'a seal has' if self.unsigned == 1 else f'{self.unsigned} seals have'} no signature"
+            yield say("unsigned.one") if self.unsigned == 1 else say("unsigned.many", self.unsigned)
         seen = seen_log(self.remembered)
         longest = max([self.head["to_id"] if self.head else 0, *(checkpoint["size"] for checkpoint in self.given)])
         if self.question.may_be_older:
             if self.remembered and self.last_seq < self.remembered["seq"]:
-                so_far = f"it ends at seal {self.last_seq}, and what was seen here at seal {self.remembered['seq']}"
-                yield "not_compared", f"{so_far}: nothing tells whether that goes on from it"
+                yield say("not_compared.dump", self.last_seq, self.remembered["seq"])
         elif seen and seen["size"] > longest:
-            yield "behind", f"a log of {seen['size']} entries was seen before, and the one that is shown ends at entry {longest}"
+            yield say("behind", seen["size"], longest)
 
     def memory(self):
         """What is to be remembered of a chain without findings: everything up to the last signed seal that was checked."""
@@ -1801,9 +1950,9 @@ class Service:
 
         answer = fetch_json(url(), self._patience, ease)
         if not isinstance(answer, dict) or not isinstance(answer.get(name), list):
-            raise CannotCheck("unreachable", f"{url()} does not answer with a list of {name}")
+            raise CannotCheck("unreachable.list", url(), name)
         if len(answer[name]) > self._limits[name]:
-            raise CannotCheck("unreachable", f"{url()} answers with more {name} than it was asked for")
+            raise CannotCheck("unreachable.more", url(), name)
         return answer[name]
 
 
@@ -1818,18 +1967,14 @@ class Passing(Exception):
 
 
 _HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([1-9][0-9]{3}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT\Z")
-_MONTHS = ("Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec", "Jan", "Feb")  # so that a leap day is a year's last
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def read_http_date(text):
     """The Unix seconds of a Date as RFC 9110 has it; None for any other text."""
     match = _HTTP_DATE.match(text)
-    if not match or match.group(2) not in _MONTHS:
-        return None
-    since_march, years = _MONTHS.index(match.group(2)), int(match.group(3)) - (_MONTHS.index(match.group(2)) > 9)
-    days = 365 * years + years // 4 - years // 100 + years // 400 + (153 * since_march + 2) // 5 + int(match.group(1)) - 719_469
-    hours, minutes, seconds = map(int, match.groups()[3:])
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    day, month, year, *rest = match.groups() if match else ("", "", "")
+    return calendar.timegm((int(year), _MONTHS.index(month) + 1, int(day), *map(int, rest))) if month in _MONTHS else None
 
 
 class Patience:
@@ -1862,8 +2007,7 @@ class Patience:
         time.sleep(seconds)
 
     def give_up(self):
-        message = f"the service had not answered everything within {self._deadline} s (--deadline)"
-        raise CannotCheck("deadline", message + NEXT_GOES_ON)
+        raise CannotCheck("deadline", self._deadline)
 
 
 def fetch_json(url, patience, ease=lambda: None):
@@ -1873,7 +2017,7 @@ def fetch_json(url, patience, ease=lambda: None):
         try:
             return read_json(fetch(asked, patience))
         except ValueError as error:
-            raise CannotCheck("unreachable", f"{asked} does not answer in JSON: {str(error)[:200]}") from None
+            raise CannotCheck("unreachable.json", asked, str(error)[:200]) from None
 
     return ask_again(url, patience, ask, ease)
 
@@ -1888,7 +2032,7 @@ def ask_again(url, patience, ask, ease=lambda: None):
         except Passing as error:
             smaller = ease() if error.busy else None
             if smaller is None and repeats == len(RETRY_AFTER_SECONDS):
-                raise CannotCheck("unreachable", f"{url}: {error}") from None
+                raise CannotCheck("unreachable.again", url, error) from None
             pause = RETRY_AFTER_SECONDS[repeats if smaller is None else 0]
             repeats += smaller is None
             url = smaller or url
@@ -1914,12 +2058,12 @@ def fetch(url, patience, absent=()):
             seconds = min(int(wait), LONGEST_RETRY_AFTER) if re.match(r"[0-9]{1,9}\Z", wait) else None
             raise Passing(f"answered {status}", status in (429, 503), seconds)
         if status not in (301, 302, 303, 307, 308):
-            raise CannotCheck("unreachable", f"{url} answered {status}")
+            raise CannotCheck("unreachable.status", url, status)
         location = headers.get("location", "")
         route = location[len(origin) :] if location.startswith(f"{origin}/") else location
         if not re.match(r"/(?!/)[!-~]*\Z", route):
-            raise CannotCheck("unreachable", f"{url} redirects to another origin")
-    raise CannotCheck("unreachable", f"{url} redirects without end")
+            raise CannotCheck("unreachable.origin", url)
+    raise CannotCheck("unreachable.redirects", url)
 
 
 def fetch_once(parts, route, url, patience):
@@ -1940,7 +2084,7 @@ def fetch_once(parts, route, url, patience):
     if not outcome:
         if left < patience.timeout:
             patience.give_up()
-        raise CannotCheck("unreachable", f"{url} gave no whole answer within {timeout} s")
+        raise CannotCheck("unreachable.slow", url, timeout)
     if isinstance(outcome[0], (OSError, http.client.HTTPException)):
         raise Passing(str(outcome[0]) or type(outcome[0]).__name__)
     if isinstance(outcome[0], Exception):
@@ -1966,7 +2110,7 @@ def _ask(parts, route, url, timeout):
                     raise http.client.HTTPException("the answer broke off")
                 return response.status, headers, bytes(body)
             body += part
-        raise CannotCheck("unreachable", f"{url} answers with more than {LARGEST_ANSWER} bytes")
+        raise CannotCheck("unreachable.large", url, LARGEST_ANSWER)
     finally:
         connection.close()
 
@@ -1976,7 +2120,7 @@ def decompress(url, encoding, body):
     if encoding == "identity":
         return body
     if encoding != "gzip":
-        raise CannotCheck("unreachable", f"{url} answers in an encoding that was not asked for")
+        raise CannotCheck("unreachable.encoding", url)
     # One member of RFC 1952 without optional fields, and nothing after it: what servers send.
     inflating = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
@@ -1986,7 +2130,7 @@ def decompress(url, encoding, body):
     trailer = inflating.unused_data
     whole = inflating.eof and len(trailer) == 8 and int.from_bytes(trailer[4:], "little") == len(plain)
     if body[:4] != b"\x1f\x8b\x08\x00" or not whole or len(plain) > LARGEST_ANSWER:
-        raise CannotCheck("unreachable", f"{url} answers with gzip that is broken, or of more than {LARGEST_ANSWER} bytes")
+        raise CannotCheck("unreachable.gzip", url, LARGEST_ANSWER)
     return plain
 
 
@@ -2032,7 +2176,7 @@ class ReceiptAudit:
             where = f"seal {seal['seq']}"
             check_seal_link(before, seal, findings, where)
             if seal["seq"] > before["seq"] + 1 and seal["from_id"] <= before["to_id"]:
-                findings.add("range_gap", where, f"begins at entry {seal['from_id']}, seal {before['seq']} ends at {before['to_id']}")
+                findings.add(where, "range_gap.within", seal["from_id"], before["seq"], before["to_id"])
         for opening in receipt.get("openings", []):
             held, authors = findings.run(f"opening of entry {number_in(opening, 'entry_id')}", self._check_opening, opening)
             self.openings += held
@@ -2043,16 +2187,16 @@ class ReceiptAudit:
         """Raises NotHeld unless the receipt has the form of one."""
         receipt = self.receipt
         if not isinstance(receipt, dict) or not isinstance(receipt.get("id"), str) or not receipt["id"]:
-            raise NotHeld("malformed_receipt", "it names no record")
+            raise NotHeld("malformed_receipt.id")
         items = receipt.get("entries")
         if not isinstance(items, list) or not items:
-            raise NotHeld("malformed_receipt", "it has no entries")
+            raise NotHeld("malformed_receipt.entries")
         if not all(isinstance(item, dict) and isinstance(item.get("sealed"), bool) for item in items):
-            raise NotHeld("malformed_receipt", "an entry does not say whether it is sealed")
+            raise NotHeld("malformed_receipt.sealed")
         if receipt.get("sealed") is not all(item["sealed"] for item in items):
-            raise NotHeld("malformed_receipt", "sealed does not say whether all its entries are")
+            raise NotHeld("malformed_receipt.whole")
         if not isinstance(receipt.get("openings", []), list):
-            raise NotHeld("malformed_receipt", "openings is not a list")
+            raise NotHeld("malformed_receipt.openings")
 
     def _check_item(self, item):
         """Checks an entry, and its proof if it is sealed."""
@@ -2073,15 +2217,15 @@ class ReceiptAudit:
         """Raises NotHeld for an entry that is malformed, out of order, or not of the record."""
         check_entry(entry)
         if entry["id"] <= self._last_id:
-            raise NotHeld("malformed_receipt", "the entries are not in ascending order")
+            raise NotHeld("malformed_receipt.order")
         if not is_of_record(entry, self.record):
-            raise NotHeld("wrong_record", f"is no entry of {shown(self.record)}")
+            raise NotHeld("wrong_record.other", shown(self.record))
 
     def _check_making(self):
         """Raises NotHeld unless the entry that makes the record is there: what others say of a record must not prove it."""
         making = MADE_BY.get(prefix_of(self.record))
         if making is not None and all(entry["kind"] != making for entry in self._entries.values()):
-            raise NotHeld("wrong_record", f"has no entry of kind {making}, without which there is no {shown(self.record)}")
+            raise NotHeld("wrong_record.making", making, shown(self.record))
 
     def _check_sealed(self, where, item):
         """Checks the seal of an entry, its path to it, and its place in the log."""
@@ -2103,17 +2247,17 @@ class ReceiptAudit:
         """Raises NotHeld unless an entry is in its well-formed seal, where its index says."""
         seal, entry, index = item["seal"], item["entry"], item.get("index")
         if not is_whole(item.get("seq")) or item["seq"] != seal["seq"]:
-            raise NotHeld("malformed_receipt", f"stands under seal {shown(item.get('seq'))} and brings seal {seal['seq']}")
+            raise NotHeld("malformed_receipt.seal", shown(item.get("seq")), seal["seq"])
         check_leaf(entry, item.get("leaf"))
         if is_whole(index) and seal["from_id"] + index != entry["id"]:
-            raise NotHeld("wrong_index", f"index {index} of seal {seal['seq']} is entry {seal['from_id'] + index}")
+            raise NotHeld("wrong_index", index, seal["seq"], seal["from_id"] + index)
         check_inclusion(item["leaf"], item.get("path"), seal["root"], index, seal["count"])
 
     def _check_seal(self, where, seal):
         """Checks a seal once, and that the receipt doesn't bring two of one number."""
         findings, seq, known = self.findings, seal["seq"], self._seals.get(seal["seq"])
         if known is not None and payload_of(known) != payload_of(seal):
-            findings.add("conflicting_seals", where, f"brings another seal {seq} than an entry before it")
+            findings.add(where, "conflicting_seals", seq)
             findings.fork = findings.fork or seal_fork_of(known, seal, self.keyring)
         elif known is not None and known.get("signature") == seal.get("signature") and known.get("pubkey") == seal.get("pubkey"):
             return
@@ -2124,10 +2268,8 @@ class ReceiptAudit:
         else:
             self.unsigned_seqs.append(seq)
         of_service = seal["pubkey"] in self.memory.get("pubkeys", []) if seal["signed"] else not self.question.pinned
-        if of_service and seq == self.memory.get("seq") and payload_hash_of(seal) != self.memory["payload_hash"]:
-            findings.add("history_rewritten", f"seal {seq}", "has another payload than when it was seen in the chain")
-            if "head" in self.memory:
-                findings.fork = findings.fork or seal_fork_of(self.memory["head"], seal, self.keyring)
+        if of_service and seq == self.memory.get("seq"):
+            compare_with_head(self, f"seal {seq}", seal, self.memory, "history_rewritten.in_chain")
 
     def _check_log_proof(self, item):
         """Checks an entry's place in the log, under a checkpoint that a known key has signed: (its size, whether the entry is in the
@@ -2136,16 +2278,15 @@ class ReceiptAudit:
         index, path, note = read_log_proof(item["tlog_proof"])
         checkpoint = self._notes.get(note) or read_checkpoint(note)
         if index != entry["id"] - 1 or root_by_path(leaf, index, checkpoint["size"], path) != checkpoint["root"]:
-            raise NotHeld("wrong_log_proof", f"the path does not lead from entry {entry['id']} to the log's root")
+            raise NotHeld("wrong_log_proof.path", entry["id"])
         if note not in self._notes:  # the key of its seal is judged there
             verify_checkpoint(note, [*self.keyring.accepted, *([seal["pubkey"]] if seal["signed"] else [])])
         self._notes[note] = checkpoint
         if self.checkpoints.setdefault(checkpoint["size"], checkpoint)["root"] != checkpoint["root"]:
-            raise NotHeld("log_rewritten", f"two checkpoints of size {checkpoint['size']} differ")
+            raise NotHeld("log_rewritten.two", checkpoint["size"])
         may_be_seen = "log" in memory and entry["id"] <= memory["log"]["size"] <= checkpoint["size"]
         if may_be_seen and not is_in_seen_log(leaf, index, path, memory):
-            size = memory["log"]["size"]
-            raise NotHeld("log_rewritten", f"entry {entry['id']} is not the one in the log that was seen before, of size {size}")
+            raise NotHeld("log_rewritten.entry", entry["id"], memory["log"]["size"])
         return checkpoint["size"], may_be_seen
 
     def _connect(self):
@@ -2153,9 +2294,7 @@ class ReceiptAudit:
         seen, newest = seen_log(self.memory), max(self.checkpoints, default=None)
         if newest is not None:
             given = self.checkpoints[newest]
-            held, connected = self.findings.run("log", connect_logs, seen, given, self.consistency) if seen else (True, None)
-            if not held:
-                self.findings.fork = self.findings.fork or log_fork_of(seen, given, self.consistency, self.keyring)
+            connected = compare_logs(self, "log", seen, given, self.consistency) if seen else None
             self.log = {"origin": given["origin"], "size": given["size"], "root": given["root"], "connected": connected}
         # What lies in the part of the ledger that was seen here must be what was seen.
         for seal, size, is_seen in self._placed:
@@ -2175,37 +2314,31 @@ class ReceiptAudit:
     def not_binding(self):
         """Words for why a receipt without a finding binds nobody, each with a sentence."""
         if self.entries_waiting:
-            waiting = "an entry waits" if self.entries_waiting == 1 else f"{self.entries_waiting} entries wait"
-            yield "waiting", f"{waiting} for a seal"
+            yield say("waiting.one") if self.entries_waiting == 1 else say("waiting.many", self.entries_waiting)
         if self.unsigned_seqs:
-            yield "unsigned", f"seal {' '.join(map(str, self.unsigned_seqs))} has no signature"
+            yield say("unsigned.named", " ".join(map(str, self.unsigned_seqs)))
         if self.keyring.trust == "first_seen" and self.keyring.seen:
-            yield "key_unknown", RECEIPT_KEY_UNKNOWN
+            yield say("key_unknown.file")
         if self._uncompared:
-            seqs = " ".join(map(str, self._uncompared))
-            yield "not_compared", (
-                f"seal {seqs} lies in the ledger that was seen here, and nothing shows that it is the same: "
-                "--consistency, with a receipt in the log"
-            )
+            yield say("not_compared.receipt", " ".join(map(str, self._uncompared)))
 
     def _check_opening(self, opening):
         """Checks that an opening gives the commitment in its entry, and its author's signature. Returns whose it is. Raises NotHeld."""
-        good = isinstance(opening, dict) and isinstance(opening.get("field"), str) and is_hash(opening.get("salt")) and "content" in opening
-        if not good:
-            raise NotHeld("wrong_opening", "it is not {entry_id, field, salt, content}")
+        if not fits(opening, OPENING):
+            raise NotHeld("wrong_opening.form")
         number, content = opening.get("entry_id"), opening["content"]
         entry = self._entries.get(number) if is_whole(number) else None
         if entry is None:
-            raise NotHeld("wrong_opening", "there is no such entry in the receipt")
+            raise NotHeld("wrong_opening.entry")
         commitment = entry["data"].get(opening["field"])
         if not is_hash(commitment):
-            raise NotHeld("wrong_opening", f"the entry has no commitment in {shown(opening['field'])}")
-        text = canonical_or("wrong_opening", canonical_json, content)
+            raise NotHeld("wrong_opening.field", shown(opening["field"]))
+        text = canonical_or("wrong_opening.json", canonical_json, content)
         if hashlib.sha256(bytes.fromhex(opening["salt"]) + text).hexdigest() != commitment:
-            raise NotHeld("wrong_opening", f"salt and content do not give the commitment in {shown(opening['field'])}")
+            raise NotHeld("wrong_opening.commitment", shown(opening["field"]))
         # Commitments of earlier versions are to the content alone.
         if isinstance(content, dict) and content.get("id", self.record) != self.record:
-            raise NotHeld("wrong_opening", f"its content is of another record, {shown(content['id'])}")
+            raise NotHeld("wrong_opening.record", shown(content["id"]))
         return check_opened_author(opening, entry)
 
     def report(self, target):
@@ -2255,35 +2388,33 @@ def check_opened_author(opening, entry):
         return []
     states, shows = "author" in entry["data"], "author" in opening
     if states != shows:
-        raise NotHeld("wrong_author", "the entry carries a signature, and none is shown" if states else "the entry carries no signature")
+        raise NotHeld("wrong_author.not_shown" if states else "wrong_author.not_carried")
     if not states:
         return []
     stated, author = entry["data"]["author"], opening["author"]
     check_author(entry, author, opening["content"] if isinstance(opening["content"], dict) else {})
     digest = hashlib.sha256(decode_signature(author["signature"])).hexdigest()
     if not isinstance(stated, dict) or stated.get("author_key") != author["author_key"] or stated.get("signature_hash") != digest:
-        raise NotHeld("wrong_author", "the entry carries another signature")
+        raise NotHeld("wrong_author.other")
     return [author_at(entry)]
 
 
 def check_author(entry, author, opened):
     """Checks an author's signature over what an entry says. opened: the content that it has a commitment to. Raises NotHeld."""
     data, kind = entry["data"], entry["kind"]
-    seen = author.get("seen") if isinstance(author, dict) else None
-    good = isinstance(seen, dict) and is_whole(seen.get("size")) and is_hash(seen.get("root")) and is_hash(author.get("author_key"))
-    signature = decode_signature(author.get("signature")) if good else None
-    if signature is None:
-        raise NotHeld("wrong_author", "its author is not {author_key, seen: {size, root}, signature}")
+    if not fits(author, AUTHOR):
+        raise NotHeld("wrong_author.form")
+    seen, signature = author["seen"], decode_signature(author["signature"])
     if not isinstance(data.get("agent_id"), str):
-        raise NotHeld("wrong_author", "the entry names no agent")
+        raise NotHeld("wrong_author.agent")
     content = {name: opened[name] if name in opened else data.get(name) for name in AUTHORED[kind][1]}
     statement = {"agent_id": data["agent_id"], "kind": kind, "content": content, "seen": {"size": seen["size"], "root": seen["root"]}}
-    text = canonical_or("wrong_author", canonical_json, statement)
+    text = canonical_or("wrong_author.json", canonical_json, statement)
     key = author["author_key"]
     if is_weak_key(bytes.fromhex(key)):
-        raise NotHeld("wrong_author", f"anyone can sign for the key {key}")
+        raise NotHeld("wrong_author.weak", key)
     if not is_signed_by(bytes.fromhex(key), text, signature):
-        raise NotHeld("wrong_author", f"the signature is not that of {key} over what the entry says")
+        raise NotHeld("wrong_author.signature", key)
 
 
 # By the prefix of a record's id: the kind of entry that makes such a record.
@@ -2369,7 +2500,7 @@ def audit_seal_fork(sides, keyring, findings):
             check_signature(seal, keyring, findings, f"side {number}")
     hashes = [payload_hash_of(seal) for seal in read]
     if len(read) == 2 and (hashes[0] == hashes[1] or read[0]["seq"] != read[1]["seq"]):
-        findings.add("no_contradiction", "evidence", "it is not two different seals of one number")
+        findings.add("evidence", "no_contradiction.seals")
     return {"seq": read[0]["seq"] if read else None, "payload_hashes": hashes}
 
 
@@ -2379,14 +2510,14 @@ def audit_log_fork(evidence, keyring, findings):
 
     def read(note):
         if not is_hash(key):
-            raise NotHeld("wrong_checkpoint", "it names no key")
+            raise NotHeld("wrong_checkpoint.key")
         keyring.check(key)
         sides.append(verify_checkpoint(note, [key]))
 
     for number, note in enumerate(evidence["notes"], 1):
         findings.run(f"note {number}", read, note)
     if len(sides) == 2 and not (sides[0]["origin"] == sides[1]["origin"] and contradict(*sides, evidence.get("consistency"))):
-        findings.add("no_contradiction", "evidence", "it is not two checkpoints of one log that contradict each other")
+        findings.add("evidence", "no_contradiction.logs")
     return {"sizes": [side["size"] for side in sides], "roots": [side["root"] for side in sides]}
 
 
@@ -2403,49 +2534,29 @@ def read_state(path):
     except OSError as error:
         raise CannotCheck("usage", f"the state file {path} cannot be read: {error}") from None
     state = parse_file(f"the state file {path}", content)
-    if not isinstance(state, dict) or not all(_is_memory(memory) for memory in state.values()):
+    if not isinstance(state, dict) or not all(fits(memory, HEAD_MEMORY) and ("log" not in memory or fits(memory, MEMORY)) for memory in state.values()):
         raise CannotCheck("usage", f"the state file {path} is not one of this program's: move it away to begin anew")
     return state
 
 
-def _is_memory(memory):
-    """Whether a value has the form of what is remembered of a service."""
-    good = (
-        isinstance(memory, dict)
-        and is_whole(memory.get("seq"))
-        and is_hash(memory.get("payload_hash"))
-        and isinstance(memory.get("pubkeys"), list)
-        and all(is_hash(key) for key in memory["pubkeys"])
-    )
-    if not good or "log" not in memory:
-        return good  # versions of long ago kept no more
-    log, keys, head = memory["log"], memory.get("keys"), memory.get("head")
-    return (
-        isinstance(log, dict)
-        and is_whole(log.get("size"))
-        and isinstance(log.get("frontier"), list)
-        and len(log["frontier"]) == bin(log["size"]).count("1")
-        and all(map(is_hash, log["frontier"]))
-        and "keys" in memory
-        and (keys is None or (isinstance(keys, dict) and is_whole(keys.get("count")) and is_hash(keys.get("root"))))
-        and is_whole(memory.get("key_form", 1))
-        and memory.get("key_form", 1) in (1, 2)
-        and isinstance(head, dict)
-        and head.get("signed") is True
-        and stated_sums(memory.get("owed")) is not None
-        and ("money" not in memory or is_money_state(memory["money"]))
-        and isinstance(memory.get("chained"), bool)
-        and isinstance(memory.get("logged"), bool)
-        and is_whole(memory.get("unreadable"))
-        and is_whole(memory.get("unsigned", 0))  # an older version did not count them
-        and isinstance(memory.get("adoptions"), list)
-        and isinstance(memory.get("heard", []), list)
-        and all(map(_is_checkpoint, [*memory.get("heard", []), *([memory["checkpoint"]] if "checkpoint" in memory else [])]))
-    )
-
-
-def _is_checkpoint(note):
-    return Findings().run("", read_checkpoint, note)[0]
+# What versions of long ago remembered of a service, and what this one does.
+HEAD_MEMORY = {"seq": is_whole, "payload_hash": is_hash, "pubkeys": [is_hash]}
+MEMORY = {
+    **HEAD_MEMORY,
+    "head": {"signed": lambda signed: signed is True},
+    "log": lambda log: fits(log, {"size": is_whole, "frontier": [is_hash]}) and len(log["frontier"]) == bin(log["size"]).count("1"),
+    "keys": lambda keys: keys is None or fits(keys, {"count": is_whole, "root": is_hash}),
+    "key_form?": is_key_form,
+    "owed": lambda owed: stated_sums(owed) is not None,
+    "money?": MONEY,
+    "chained": bool,
+    "logged": bool,
+    "unreadable": is_whole,
+    "unsigned?": is_whole,  # an older version did not count them
+    "adoptions": list,
+    "heard?": [lambda note: Findings().run("", read_checkpoint, note)[0]],
+    "checkpoint?": lambda note: Findings().run("", read_checkpoint, note)[0],
+}
 
 
 def change_state(path, change):
@@ -2699,7 +2810,7 @@ def check_service(arguments):
             break
     doubts = list(audit.not_binding())
     if overtaken:
-        doubts.append(("not_compared", "other checks of this service went on meanwhile, and could not be compared with this one"))
+        doubts.append(say("not_compared.checks"))
     seen = remembered["seq"] if remembered else None
     report = {**audit.report(base), "checkpoint": checkpoint, "remembered_seq": seen, "state": arguments.state}
     return conclude(report, audit, doubts, arguments, base, audit.support())
@@ -2723,11 +2834,7 @@ def judge_clock(findings, ahead):
         future["service_now"] = future["now"] + ahead
     elif len(findings.kept) == 1:
         behind = f"{ahead} s" if ahead < 120 else f"{ahead // 60} min"
-        raise CannotCheck(
-            "wrong_clock",
-            f"the newest seal is dated {future['at']} by the service and this machine's clock says {future['now']}; "
-            f"this machine's clock is {behind} behind, or the service's Date and its seals are wrong together",
-        )
+        raise CannotCheck("wrong_clock", future["at"], future["now"], behind)
 
 
 def check_checkpoint(base, audit, patience, policy):
@@ -2746,7 +2853,7 @@ def check_checkpoint(base, audit, patience, policy):
         try:
             return verify_checkpoint(body.decode("utf-8"), audit.keyring.accepted)
         except UnicodeDecodeError:
-            raise NotHeld("wrong_checkpoint", "it is no text in UTF-8") from None
+            raise NotHeld("wrong_checkpoint.text") from None
 
     def proof_to(one, other):
         older, newer = sorted((one["size"], other["size"]))
@@ -2770,9 +2877,7 @@ def check_checkpoint(base, audit, patience, policy):
         if other["size"] > given["size"]:
             audit.heard.append(note)
             continue
-        proof = proof_to(other, given)
-        if not findings.run("note", connect_logs, given, other, proof)[0]:
-            findings.fork = findings.fork or log_fork_of(given, other, proof, audit.keyring)
+        compare_logs(audit, "note", given, other, proof_to(other, given))
     return {name: given[name] for name in ("origin", "size", "root")}
 
 
@@ -2795,13 +2900,11 @@ def check_note(arguments):
         raise CannotCheck("usage", f"{arguments.note} is not text in UTF-8") from None
     _, given = findings.run("note", verify_checkpoint, note, keyring.accepted)
     if given and seen:
-        held, connected = findings.run("note", connect_logs, seen, given, arguments.consistency)
-        if not held:
-            findings.fork = log_fork_of(seen, given, arguments.consistency, keyring)
+        connected = compare_logs(judged, "note", seen, given, arguments.consistency)
     compared = connected in ("same", "consistent")
     reasons = []
     if seen is None or connected == "not_checked":
-        reasons.append(("not_compared", "nothing that was seen of this log could be compared with it"))
+        reasons.append(say("not_compared.note"))
     if arguments.service and connected in ("not_checked", "consistent"):
         keep = remember_checkpoint if compared else remember_heard
         change_state(arguments.state, lambda state: keep(state, arguments.service, given))
@@ -2851,7 +2954,7 @@ def check_evidence(arguments):
     known = [memory["pubkeys"] for memory in read_state(arguments.state).values()]
     judged = Judged(Keyring(arguments.pubkey, next((keys for keys in known if any(key in keys for key in named)), [])))
     audit = audit_seal_fork(sides, judged.keyring, judged.findings) if kind == "fork" else audit_log_fork(evidence, judged.keyring, judged.findings)
-    reasons = [("key_unknown", RECEIPT_KEY_UNKNOWN)] if judged.keyring.trust == "first_seen" else []
+    reasons = [say("key_unknown.file")] if judged.keyring.trust == "first_seen" else []
     return conclude({"kind": "evidence", "target": path, **audit}, judged, reasons, arguments)
 
 

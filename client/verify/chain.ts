@@ -2,7 +2,8 @@ import type { KeyForm } from '../../shared/crypto/key-tree.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import type { Seal } from '../../shared/crypto/seal-payload.ts'
 import { checkKeyChange, isSignedChange, keyFieldOf, leafOf, readEntry, showData } from './entries.ts'
-import { Findings, Refused, Unchecked } from './findings.ts'
+import { compareWithHead } from './evidence.ts'
+import { Findings, refusal, Refused, unchecked } from './findings.ts'
 import { connectLogs, readCheckpoint, type LogHead, type SignedLog, type Support } from './light.ts'
 import { LedgerMoney } from './money.ts'
 import {
@@ -11,14 +12,14 @@ import {
   checkSignature,
   Keyring,
   readSeal,
-  sealForkOf,
   sha256Hex,
   type ReadSeal,
 } from './seals.ts'
 import { memoryOf, seenLog, type Adoption, type EntriesState, type Memory, type Remembered } from './state.ts'
 import { GrowingTree, LedgerKeys, sealNodeHash, type KeyState } from './trees.ts'
-import { isHexHash, isObject, isWhole, memberOf, show, type Fields } from './values.ts'
+import { isHexHash, isObject, isWhole, memberOf, nowSeconds, show, type Fields } from './values.ts'
 import type { Doubt } from './verification.ts'
+import { say } from './wording.ts'
 
 /*
  * The full check: every seal and every entry, in order. Memory grows with the agents that have keys alone.
@@ -32,27 +33,28 @@ export interface Source {
   entries(from: number): AsyncIterable<unknown>
 }
 
-export interface ChainOptions {
-  remembered: Remembered | undefined
-  pinned: readonly string[]
+/** How much of a chain is read. */
+export interface WalkLimits {
   /** Reads everything, also what was checked before. */
-  isFull: boolean
-  /** Of a dump: it may end before what is remembered. */
-  mayBeOlder?: boolean
-  /** Gives Unix seconds: a check may take an hour, and seals are made meanwhile. */
-  clock: () => number
+  isFull?: boolean
   maxSeals?: number
   maxEntries?: number
   progress?: ((line: string) => void) | undefined
+}
+
+export interface ChainOptions extends WalkLimits {
+  remembered: Remembered | undefined
+  pinned: readonly string[]
+  /** Of a dump: it may end before what is remembered. */
+  mayBeOlder?: boolean
+  /** Gives Unix seconds: a check may take an hour, and seals are made meanwhile. */
+  clock?: () => number
   /** Is given the walk now and then, and if it breaks off, to remember what it has verified. */
   keep?: (walk: ChainWalk) => Promise<void>
 }
 
 const KEEP_EVERY_MS = 10_000
 const MAX_LISTED = 1_000
-export const NEXT_GOES_ON = '; the next check goes on from the last signed seal that was checked'
-export const KEY_UNKNOWN =
-  "nobody says that this key is the service's; compare it with a source that you trust and pin it: --pubkey"
 
 /**
  * Verifies a chain, from the remembered head on, unless that head is not there any more: then all of it is
@@ -64,7 +66,7 @@ export async function walkChain(source: Source, options: ChainOptions): Promise<
   const memory = memoryOf(options.remembered)
   const { pinned } = options
   const canGoOn =
-    !options.isFull &&
+    options.isFull !== true &&
     memory !== undefined &&
     memory.unsigned === 0 && // an older version didn't count them
     memory.money !== undefined && // nor the liabilities
@@ -123,6 +125,7 @@ export class ChainWalk {
   heard: readonly string[]
   readonly reader: EntryReader
   readonly #options: ChainOptions
+  readonly #clock: () => number
   #previous: { seal: Seal; payloadHash: string } | undefined
   #money = new LedgerMoney()
   #isChained = false
@@ -141,6 +144,7 @@ export class ChainWalk {
 
   constructor(source: Source, options: ChainOptions, from?: { memory: Memory; head: ReadSeal }) {
     this.#options = options
+    this.#clock = options.clock ?? nowSeconds
     this.remembered = options.remembered
     this.keyring = new Keyring(options.pinned, options.remembered?.pubkeys ?? [])
     this.reader = new EntryReader(source, options.maxEntries ?? Infinity)
@@ -154,14 +158,14 @@ export class ChainWalk {
     const { seal } = head
     const where = `seal ${seal.seq}`
     for (const key of memory.pubkeys) this.keyring.seen.add(key)
-    checkSealAlone(seal, this.#options.clock(), this.findings, where)
+    checkSealAlone(seal, this.#clock(), this.findings, where)
     checkSignature(head, this.keyring, this.findings, where)
     this.seq = this.signed = seal.seq
     this.head = this.#previous = { seal, payloadHash: memory.payload_hash }
     if (memory.money !== undefined) this.#money = LedgerMoney.from(memory.money)
     this.#isChained = memory.chained
     this.#isLogged = memory.logged
-    this.#log = new GrowingTree(undefined, memory.log.size, memory.log.frontier)
+    this.#log = GrowingTree.ofLog(memory.log)
     this.#keys = this.#olderKeys = undefined
     this.#keyForm = memory.key_form ?? 1
     this.#keysStated = memory.keys ?? undefined
@@ -207,11 +211,7 @@ export class ChainWalk {
     }
     const { remembered } = this
     if (remembered !== undefined && this.seq < remembered.seq && this.#options.mayBeOlder !== true)
-      this.findings.add(
-        'chain_shortened',
-        'chain',
-        `ends at seal ${this.seq}, but seal ${remembered.seq} was seen before`,
-      )
+      this.findings.add('chain', 'chain_shortened', this.seq, remembered.seq)
     if (!this.findings.isFull) await this.#countWaiting()
     return this
   }
@@ -219,27 +219,24 @@ export class ChainWalk {
   /** Checks the next seal of the chain, with its entries. */
   async #checkSeal(shown: unknown): Promise<void> {
     const { findings } = this
-    const { maxSeals = Infinity, keep, progress, clock } = this.#options
+    const { maxSeals = Infinity, keep, progress } = this.#options
     const due = this.seq + 1
     // Of this check: a chain that was checked before may be of any length.
     if (this.sealsRead >= maxSeals)
-      throw new Unchecked(
-        'too_long',
-        `there are more than ${maxSeals} seals to check (--max-seals)${keep === undefined ? '' : NEXT_GOES_ON}`,
-      )
+      throw unchecked(keep === undefined ? 'too_long.seals' : 'too_long.seals_kept', maxSeals)
     this.sealsRead++
     this.seq = isObject(shown) && isWhole(shown['seq']) ? shown['seq'] : due
     const where = `seal ${this.seq}`
     const read = findings.run(where, () => readSeal(shown))
-    if (read.kind === 'refused') {
+    if (!read.held) {
       this.#previous = undefined
       this.#loseCount()
       return
     }
     const { seal, payload } = read.value
     const payloadHash = sha256Hex(payload)
-    if (seal.seq !== due) findings.add('seq_gap', where, `seal ${due} was due`)
-    checkSealAlone(seal, clock(), findings, where)
+    if (seal.seq !== due) findings.add(where, 'seq_gap', due)
+    checkSealAlone(seal, this.#clock(), findings, where)
     if (this.#previous !== undefined) checkSealLink(this.#previous.seal, seal, findings, where)
     if (seal.signed) {
       this.signed++
@@ -249,7 +246,7 @@ export class ChainWalk {
       this.unsigned++
       if (this.unsignedSeqs.length < MAX_LISTED) this.unsignedSeqs.push(seal.seq)
     }
-    this.#compareWithHead(read.value, payloadHash, where)
+    this.#compareWithHead(read.value, where)
     await this.#checkEntries(seal, where)
     this.#compareWithLog(seal, payloadHash, where)
     if (seal.signed) this.#setChecked(seal, payloadHash)
@@ -262,14 +259,11 @@ export class ChainWalk {
   }
 
   /** Compares the seal of the remembered head's number with that. */
-  #compareWithHead(shown: ReadSeal, payloadHash: string, where: string): void {
+  #compareWithHead(shown: ReadSeal, where: string): void {
     const { remembered, findings } = this
     if (remembered === undefined || shown.seal.seq !== remembered.seq) return
-    if (!shown.seal.signed) findings.add('signature_withdrawn', where, 'was signed when it was seen before')
-    if (payloadHash === remembered.payload_hash) return
-    findings.add('history_rewritten', where, 'has another payload than when it was seen before')
-    const head = memoryOf(remembered)?.head
-    if (head !== undefined) findings.fork ??= sealForkOf(readSeal(head), shown, this.keyring)
+    if (!shown.seal.signed) findings.add(where, 'signature_withdrawn')
+    compareWithHead(this, shown, remembered, 'history_rewritten.payload')
   }
 
   /**
@@ -280,16 +274,11 @@ export class ChainWalk {
     const memory = memoryOf(this.remembered)
     if (memory === undefined || this.#log === undefined) return
     const log = this.#log.head()
-    const seen = new GrowingTree(undefined, memory.log.size, memory.log.frontier).head()
+    const seen = GrowingTree.ofLog(memory.log).head()
     if (seal.seq === memory.seq && payloadHash === memory.payload_hash && seen.root !== log.root)
-      this.findings.add(
-        'history_rewritten',
-        where,
-        'is as it was, but an entry before it is another than when it was seen',
-      )
+      this.findings.add(where, 'history_rewritten.entry')
     const shown = memory.checkpoint === undefined ? undefined : readCheckpoint(memory.checkpoint)
-    if (shown?.kind === 'held' && shown.value.size === seal.to_id)
-      this.findings.take(where, connectLogs(shown.value, log, undefined))
+    if (shown?.size === seal.to_id) this.findings.run(where, () => connectLogs(shown, log, undefined))
   }
 
   /**
@@ -303,10 +292,12 @@ export class ChainWalk {
     let last: LedgerEntry | undefined
     for (let id = seal.from_id; id <= seal.to_id; id++) {
       const taken = await reader.take(id)
-      if (taken.kind === 'end') findings.add('entry_gap', where, `entry ${id} is missing from the ledger`)
+      if (taken.kind === 'end') findings.add(where, 'entry_gap.missing', id)
       const read =
-        taken.kind === 'end' ? undefined : findings.run(`entry ${id}`, () => this.#readDue(taken.value, id))
-      if (read === undefined || read.kind === 'refused') {
+        taken.kind === 'end'
+          ? undefined
+          : findings.run(`entry ${id}`, () => withLeaf(readDue(taken.value, id)))
+      if (read?.held !== true) {
         reader.forget()
         this.entriesSealed += tree.count
         this.#loseCount()
@@ -322,19 +313,8 @@ export class ChainWalk {
     if (last === undefined) return
     const { root } = tree.head()
     if (root === seal.root) return this.#checkClosing(last, seal, before, where)
-    findings.add(
-      'wrong_root',
-      where,
-      `its entries ${seal.from_id} to ${seal.to_id} have the root ${root}, not ${seal.root}`,
-    )
+    findings.add(where, 'wrong_root.entries', seal.from_id, seal.to_id, root, seal.root)
     this.#loseCount()
-  }
-
-  /** Reads the entry in the place of `due`, with its leaf. @throws Refused */
-  #readDue(shown: unknown, due: number): { entry: LedgerEntry; leaf: string } {
-    const entry = readEntry(shown)
-    if (entry.id !== due) throw new Refused('entry_gap', `the ledger gives entry ${entry.id} in its place`)
-    return { entry, leaf: leafOf(entry) }
   }
 
   /** Forgets what follows from all entries, once some of them aren't there. */
@@ -372,10 +352,7 @@ export class ChainWalk {
     this.findings.run(`entry ${entry.id}`, () => {
       if (isSignedChange(entry)) checkKeyChange(entry)
       if (standing !== undefined && !(isObject(author) && author['author_key'] === standing))
-        throw new Refused(
-          'wrong_author',
-          `changes a key without the signature of the author key that stood, ${standing}`,
-        )
+        throw refusal('wrong_author.standing', standing)
     })
     if (typeof agentId !== 'string' || (key !== null && !isHexHash(key))) return // no key of anybody
     this.#areKeysChanged = true
@@ -394,11 +371,7 @@ export class ChainWalk {
    */
   #checkClosing({ at, kind, data }: LedgerEntry, seal: Seal, before: Before, where: string): void {
     if (kind !== 'solvency' || data['seal'] !== `seal_${seal.seq}` || at !== seal.at) {
-      this.findings.add(
-        'wrong_closing',
-        where,
-        `does not end with its own closing entry of the time ${seal.at}`,
-      )
+      this.findings.add(where, 'wrong_closing', seal.at)
       this.#loseCount()
       return
     }
@@ -421,11 +394,8 @@ export class ChainWalk {
     const previous = this.#previous?.seal.seq === seal.seq - 1 ? this.#previous.payloadHash : undefined
     const due = seal.seq === 1 ? null : previous
     if (due === undefined ? isHexHash(named) : named === due) return
-    this.findings.add(
-      'wrong_prev_seal',
-      where,
-      `its closing entry names ${show(named)} as the seal before it, not ${due === undefined ? 'the payload hash of a seal' : show(due)}`,
-    )
+    const what = due === undefined ? 'the payload hash of a seal' : show(due)
+    this.findings.add(where, 'wrong_prev_seal', show(named), what)
   }
 
   #checkStatedLog(stated: unknown, seal: Seal, { log: own }: Before, where: string): void {
@@ -436,39 +406,22 @@ export class ChainWalk {
       (own === undefined || stated['root'] === own.root)
     if (isRight) return
     const due = own === undefined ? `one of size ${seal.from_id - 1}` : show(own)
-    this.findings.add(
-      'wrong_log',
-      where,
-      `its closing entry states the log ${show(stated)}, the entries give ${due}`,
-    )
+    this.findings.add(where, 'wrong_log', show(stated), due)
   }
 
   #checkStatedKeys(stated: unknown, before: Before, where: string): void {
     const { root, count, v: form }: Fields = isObject(stated) ? { v: 1, ...stated } : {}
     const isForm = form === 1 || form === 2
     const own = isForm ? before.keys[form] : undefined
-    if (
-      !isForm ||
-      !isWhole(count) ||
-      !isHexHash(root) ||
-      (own !== undefined && (root !== own.root || count !== own.count))
-    ) {
-      const due = own === undefined ? 'a root and a count' : show(own)
-      this.findings.add(
-        'wrong_keys',
+    const isRight = isForm && isWhole(count) && isHexHash(root)
+    if (!isRight || (own !== undefined && (root !== own.root || count !== own.count)))
+      return this.findings.add(
         where,
-        `its closing entry states the keys ${show(stated)}, the entries give ${due}`,
+        'wrong_keys.state',
+        show(stated),
+        own === undefined ? 'a root and a count' : show(own),
       )
-      return
-    }
-    if (form < this.#keyForm) {
-      this.findings.add(
-        'wrong_keys',
-        where,
-        'its closing entry states the keys in form 1, in which revoked keys stay, after one that stated form 2',
-      )
-      return
-    }
+    if (form < this.#keyForm) return this.findings.add(where, 'wrong_keys.form')
     this.#keyForm = form
     if (form === 2) this.#olderKeys = undefined
     if (!this.#areKeysChanged) this.#keysStated = { root, count }
@@ -483,13 +436,8 @@ export class ChainWalk {
       taken = await this.reader.take(due)
     ) {
       const { value } = taken
-      const read = this.findings.run(`entry ${due}`, () => {
-        const entry = readEntry(value)
-        if (entry.id !== due)
-          throw new Refused('entry_gap', `the ledger gives entry ${entry.id} in its place`)
-        this.#listAdoption(entry)
-      })
-      if (read.kind === 'refused') return
+      const read = this.findings.run(`entry ${due}`, () => this.#listAdoption(readDue(value, due)))
+      if (!read.held) return
       this.entriesWaiting++
       due++
       if (this.entriesWaiting % 10_000 === 0) this.#options.progress?.(`unsealed entry ${due}`)
@@ -516,8 +464,8 @@ export class ChainWalk {
 
   /** Takes a checkpoint that agrees with the log into what is to be remembered, unless it knows a larger one. */
   rememberCheckpoint({ size, note }: SignedLog): void {
-    const known = this.#checkpoint === undefined ? undefined : readCheckpoint(this.#checkpoint)
-    if (known?.kind !== 'held' || size >= known.value.size) this.#checkpoint = note
+    if (this.#checkpoint === undefined || size >= readCheckpoint(this.#checkpoint).size)
+      this.#checkpoint = note
   }
 
   /** What is to be remembered: everything up to the last signed seal that was checked. */
@@ -528,7 +476,7 @@ export class ChainWalk {
       seq,
       payload_hash: payloadHash,
       pubkeys: [...this.keyring.seen],
-      checked_at: this.#options.clock(),
+      checked_at: this.#clock(),
       head: {
         ...{ seq, at, count, from_id, to_id, root, prev_root },
         ...{ signed: true, signature, pubkey, algo, signed_at },
@@ -541,25 +489,18 @@ export class ChainWalk {
 
   /** Why a chain without a finding binds nobody. */
   doubts(shown: SignedLog | undefined): Doubt[] {
+    const { head, remembered, unsigned, seq } = this
     const doubts: Doubt[] = []
-    const add = (reason: string, message: string) => doubts.push({ reason, message })
-    if (this.head === undefined) add('no_signed_seal', 'there is no signed seal')
-    else if (this.keyring.trust === 'first_seen') add('key_unknown', KEY_UNKNOWN)
-    if (this.head !== undefined && this.unsigned > 0)
-      add('unsigned', `${this.unsigned === 1 ? 'a seal has' : `${this.unsigned} seals have`} no signature`)
-    const seen = seenLog(this.remembered)
-    const longest = Math.max(this.head?.seal.to_id ?? 0, shown?.size ?? 0)
+    if (head === undefined) doubts.push(say('no_signed_seal'))
+    else if (this.keyring.trust === 'first_seen') doubts.push(say('key_unknown.chain'))
+    if (head !== undefined && unsigned > 0)
+      doubts.push(unsigned === 1 ? say('unsigned.one') : say('unsigned.many', unsigned))
+    const seen = seenLog(remembered)
+    const longest = Math.max(head?.seal.to_id ?? 0, shown?.size ?? 0)
     if (this.#options.mayBeOlder === true) {
-      if (this.remembered !== undefined && this.seq < this.remembered.seq)
-        add(
-          'not_compared',
-          `it ends at seal ${this.seq}, and what was seen here at seal ${this.remembered.seq}: nothing tells whether that goes on from it`,
-        )
-    } else if (seen !== undefined && seen.size > longest)
-      add(
-        'behind',
-        `a log of ${seen.size} entries was seen before, and the one that is shown ends at entry ${longest}`,
-      )
+      if (remembered !== undefined && seq < remembered.seq)
+        doubts.push(say('not_compared.dump', seq, remembered.seq))
+    } else if (seen !== undefined && seen.size > longest) doubts.push(say('behind', seen.size, longest))
     return doubts
   }
 
@@ -578,6 +519,15 @@ export class ChainWalk {
     }
   }
 }
+
+/** Reads the entry in the place of `due`. @throws Refused */
+function readDue(shown: unknown, due: number): LedgerEntry {
+  const entry = readEntry(shown)
+  if (entry.id !== due) throw refusal('entry_gap.other', entry.id)
+  return entry
+}
+
+const withLeaf = (entry: LedgerEntry) => ({ entry, leaf: leafOf(entry) })
 
 /** Gives entries by number from a source that is read forward; begins a new reading only if the numbers jump. */
 class EntryReader {
@@ -602,8 +552,7 @@ class EntryReader {
       this.forget()
       return { kind: 'end' }
     }
-    if (++this.count > this.#limit)
-      throw new Unchecked('too_long', `the ledger has more than ${this.#limit} entries (--max-entries)`)
+    if (++this.count > this.#limit) throw unchecked('too_long.entries', this.#limit)
     return { kind: 'entry', value }
   }
 

@@ -1,13 +1,18 @@
 import path from 'node:path'
-import type { ChainWalk } from './chain.ts'
-import { walkChain, type ChainOptions, type Source } from './chain.ts'
-import { checkEvidence as judgeEvidence, keysOfEvidence, readEvidence, writeEvidence } from './evidence.ts'
+import { walkChain, type ChainWalk, type Source, type WalkLimits } from './chain.ts'
+import {
+  checkEvidence as judgeEvidence,
+  compareLogs,
+  keysOfEvidence,
+  readEvidence,
+  writeEvidence,
+  type Judged,
+} from './evidence.ts'
 import { listSource, readJsonFile, readText } from './files.ts'
-import { expectHeld, Findings, Refused, Unchecked } from './findings.ts'
+import { Findings, refusal, Unchecked } from './findings.ts'
 import {
   connectLogs,
   judgeSupport,
-  logForkOf,
   logKeysOf,
   NO_SUPPORT,
   parseLogPolicy,
@@ -21,7 +26,7 @@ import {
   type SignedLog,
   type Support,
 } from './light.ts'
-import { keysIn, newestCheckpoint, ReceiptCheck, RECEIPT_KEY_UNKNOWN } from './receipt.ts'
+import { keysIn, newestCheckpoint, ReceiptCheck } from './receipt.ts'
 import { Keyring } from './seals.ts'
 import {
   beginPatience,
@@ -42,6 +47,7 @@ import {
 import { GrowingTree } from './trees.ts'
 import { decodeText, isObject, nowSeconds, type Fields } from './values.ts'
 import type { AskConsistency, Connection, Doubt, SealTrust, Verification } from './verification.ts'
+import { say } from './wording.ts'
 
 /*
  * Whole checks: of a service, a file, a receipt, another reader's checkpoint, and evidence. Each reads what is
@@ -98,13 +104,9 @@ export async function readPolicy(file: string): Promise<LogPolicy> {
 const DEFAULT_MAX_AGE_SECONDS = 1_800 // three intervals of ten minutes
 const MAX_TURNS = 5
 
-export interface ServiceOptions {
-  isFull?: boolean
-  maxSeals?: number
-  maxEntries?: number
+export interface ServiceOptions extends WalkLimits {
   timeoutMs?: number
   deadlineMs?: number
-  progress?: ((line: string) => void) | undefined
 }
 
 /**
@@ -126,7 +128,14 @@ export async function checkService(
   for (let turn = 1; ; turn++) {
     const remembered = (await readState(judge.stateFile))[base]
     const memory = new ServiceMemory(judge.stateFile, base, remembered)
-    const walk = await walkService(base, remembered, { ...options, judge, patience, memory })
+    const walk = await walkChain(serviceSource(base, patience), {
+      ...options,
+      pinned: judge.pinned,
+      remembered,
+      keep: async (one) => {
+        if (one.findings.total === 0) await memory.keep(one)
+      },
+    })
     judgeClock(walk.findings, patience)
     const shown =
       walk.findings.total === 0 && walk.checked?.state.logged === true
@@ -135,8 +144,7 @@ export async function checkService(
     const isOvertaken = walk.findings.total === 0 && (await memory.keep(walk)) === 'overtaken'
     if (isOvertaken && turn < MAX_TURNS) continue
     const doubts = walk.doubts(shown)
-    const message = 'other checks of this service went on meanwhile, and could not be compared with this one'
-    if (isOvertaken) doubts.push({ reason: 'not_compared', message })
+    if (isOvertaken) doubts.push(say('not_compared.checks'))
     const report = {
       ...chainReport(base, walk),
       checkpoint: shown === undefined ? null : headOf(shown),
@@ -146,27 +154,6 @@ export async function checkService(
     return conclude(judge, report, walk, doubts, walk.support(shown))
   }
 }
-
-const walkService = (
-  base: string,
-  remembered: Remembered | undefined,
-  options: ServiceOptions & { judge: Judge; patience: Patience; memory: ServiceMemory },
-): Promise<ChainWalk> =>
-  walkChain(serviceSource(base, options.patience), {
-    ...chainOptions(options, options.judge.pinned),
-    remembered,
-    isFull: options.isFull === true,
-    keep: async (walk) => {
-      if (walk.findings.total === 0) await options.memory.keep(walk)
-    },
-  })
-
-const chainOptions = (
-  { maxSeals = Infinity, maxEntries = Infinity, progress }: ServiceOptions,
-  pinned: readonly string[],
-): Pick<ChainOptions, 'pinned' | 'clock' | 'maxSeals' | 'maxEntries' | 'progress'> => ({
-  ...{ pinned, clock: nowSeconds, maxSeals, maxEntries, progress },
-})
 
 /** What is remembered of one service while it is checked. */
 class ServiceMemory {
@@ -214,38 +201,35 @@ async function checkCheckpoint(
 ): Promise<SignedLog | undefined> {
   const body = await fetchCheckpoint(base, patience, witnessesOf(policy))
   if (body === undefined || walk.checked === undefined) return undefined
-  const { size, frontier } = walk.checked.state.log
-  const own = new GrowingTree(undefined, size, frontier).head()
+  const own = GrowingTree.ofLog(walk.checked.state.log).head()
   const { findings, keyring } = walk
   const read = findings.run('checkpoint', () => {
     let note: string
     try {
       note = decodeText(body)
     } catch {
-      throw new Refused('wrong_checkpoint', 'it is no text in UTF-8')
+      throw refusal('wrong_checkpoint.text')
     }
-    return expectHeld(verifyCheckpoint(note, keyring.accepted))
+    return verifyCheckpoint(note, keyring.accepted)
   })
-  if (read.kind === 'refused') return undefined
+  if (!read.held) return undefined
   const shown = read.value
   const proofTo = async (one: LogHead, other: LogHead) =>
     one.size === other.size
       ? undefined
       : fetchConsistency(base, patience, Math.min(one.size, other.size), Math.max(one.size, other.size))
   const proof = await proofTo(own, shown)
-  const agreed = findings.take('checkpoint', connectLogs(own, shown, proof))
-  if (agreed.kind === 'held') walk.rememberCheckpoint(shown)
+  const agreed = findings.run('checkpoint', () => connectLogs(own, shown, proof))
+  if (agreed.held) walk.rememberCheckpoint(shown)
   // What other readers were shown is compared as soon as the log is long enough.
   const beyond: string[] = []
   for (const note of walk.heard) {
-    const heard = expectHeld(readCheckpoint(note))
+    const heard = readCheckpoint(note)
     if (heard.size > shown.size) {
       beyond.push(note)
       continue
     }
-    const between = await proofTo(heard, shown)
-    const compared = findings.take('note', connectLogs(shown, heard, between))
-    if (compared.kind === 'refused') findings.fork ??= logForkOf(shown, heard, between, keyring.accepted)
+    compareLogs(walk, 'note', shown, heard, await proofTo(heard, shown))
   }
   walk.heard = beyond
   return shown
@@ -297,8 +281,8 @@ async function checkDump(
   const judge = await readTrust(trust, options.service)
   const remembered = await findService(judge, [await findFirstKey(source)])
   const walk = await walkChain(source, {
-    ...chainOptions(options, judge.pinned),
-    ...{ remembered, mayBeOlder: true, isFull: true },
+    ...options,
+    ...{ pinned: judge.pinned, remembered, mayBeOlder: true, isFull: true },
   })
   const report = { ...chainReport(file, walk), remembered_seq: null }
   return conclude(judge, report, walk, walk.doubts(undefined), walk.support(undefined))
@@ -404,14 +388,12 @@ export async function checkNote(
   const findings = new Findings()
   const keyring = new Keyring(judge.pinned, remembered?.pubkeys ?? [])
   const seen = seenLog(remembered)
-  const read = findings.take('note', verifyCheckpoint(note, keyring.accepted))
-  const shown = read.kind === 'held' ? read.value : undefined
+  const read = findings.run('note', () => verifyCheckpoint(note, keyring.accepted))
+  const shown = read.held ? read.value : undefined
   let connected: Connection | null = null
   if (shown !== undefined && seen !== undefined) {
     const proof = await proofBetween(seen, shown, ask)
-    const compared = findings.take('note', connectLogs(seen, shown, proof))
-    if (compared.kind === 'held') connected = compared.value
-    else findings.fork ??= logForkOf(seen, shown, proof, keyring.accepted)
+    connected = compareLogs({ findings, keyring }, 'note', seen, shown, proof)
   }
   const isConnected = connected === 'same' || connected === 'consistent'
   if (shown !== undefined && service !== undefined && connected !== null && connected !== 'same')
@@ -424,13 +406,12 @@ export async function checkNote(
     log: shown === undefined ? null : { ...headOf(shown), connected },
     pubkeys: [...keyring.accepted],
   }
-  const message = 'nothing that was seen of this log could be compared with it'
   const isOpen = seen === undefined || connected === 'not_checked'
   return conclude(
     judge,
     report,
     { findings, keyring },
-    isOpen ? [{ reason: 'not_compared', message }] : [],
+    isOpen ? [say('not_compared.note')] : [],
     // A checkpoint is asked about, and no entries.
     {
       ...NO_SUPPORT,
@@ -453,12 +434,11 @@ export async function checkEvidence(file: string, trust: SealTrust): Promise<Ver
   )
   const keyring = new Keyring(pinned, remembered?.pubkeys ?? [])
   const { findings, report } = judgeEvidence(evidence, keyring)
-  const isUnknown = keyring.trust === 'first_seen'
   return conclude(
     { stateFile },
     { kind: 'evidence', target: file, ...report },
     { findings, keyring },
-    isUnknown ? [{ reason: 'key_unknown', message: RECEIPT_KEY_UNKNOWN }] : [],
+    keyring.trust === 'first_seen' ? [say('key_unknown.file')] : [],
   )
 }
 
@@ -469,7 +449,7 @@ export async function checkEvidence(file: string, trust: SealTrust): Promise<Ver
 async function conclude(
   judge: Partial<Judge> & Pick<Judge, 'stateFile'>,
   report: Fields & Pick<Verification, 'kind'>,
-  { findings, keyring }: { findings: Findings; keyring: Keyring },
+  { findings, keyring }: Judged,
   ownDoubts: readonly Doubt[],
   support?: Support,
 ): Promise<Verification> {

@@ -2,7 +2,8 @@ import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { SIGNED_FIELDS, authorText, signatureHash, statementOf } from '../../shared/crypto/author.ts'
 import { leafHash } from '../../shared/crypto/merkle.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
-import { Refused } from './findings.ts'
+import { refusal } from './findings.ts'
+import type { Sentence } from './wording.ts'
 import { isSignedBy, isWeakKey } from './signature.ts'
 import { decodeSignature, isHexHash, isObject, isWhole, memberOf, show, type Fields } from './values.ts'
 
@@ -19,27 +20,27 @@ export function readEntry(value: unknown): LedgerEntry {
     isWhole(value['at']) &&
     typeof value['kind'] === 'string' &&
     isObject(value['data'])
-  if (!isWellFormed) throw new Refused('malformed_entry', 'an entry is not {id, at, kind, data}')
+  if (!isWellFormed) throw refusal('malformed_entry.form')
   return value as LedgerEntry
 }
 
-/** What `make` makes of a value in canonical JSON. @throws Refused with this word if it has none */
-export function inCanonicalForm<T>(reason: string, make: () => T): T {
+/** What `make` makes of a value in canonical JSON. @throws Refused with this sentence if it has none */
+export function inCanonicalForm<T>(sentence: Sentence, make: () => T): T {
   try {
     return make()
   } catch (error) {
-    throw error instanceof TypeError ? new Refused(reason, error.message) : error
+    throw error instanceof TypeError ? refusal(sentence, error.message) : error
   }
 }
 
 /** An entry's leaf, 64 hex characters. @throws Refused `malformed_entry` */
 export const leafOf = (entry: LedgerEntry): string =>
-  inCanonicalForm('malformed_entry', () => leafHash(entry))
+  inCanonicalForm('malformed_entry.json', () => leafHash(entry))
 
 /** @throws Refused unless `leaf` is the entry's */
 export function checkLeaf(entry: LedgerEntry, leaf: unknown): void {
   const own = leafOf(entry)
-  if (leaf !== own) throw new Refused('wrong_leaf', `the entry's leaf is ${own}, not ${show(leaf)}`)
+  if (leaf !== own) throw refusal('wrong_leaf', own, show(leaf))
 }
 
 // ——— signatures of agents
@@ -67,22 +68,20 @@ function checkAuthor(
   author: unknown,
   opened: Fields,
 ): AuthorAt & { signature: string } {
-  const wrong = (sentence: string) => new Refused('wrong_author', sentence)
   const { author_key: key, seen, signature } = isObject(author) ? author : {}
   const bytes = decodeSignature(signature)
   const { size, root } = isObject(seen) ? seen : {}
   if (!isHexHash(key) || bytes === undefined || !isWhole(size) || !isHexHash(root))
-    throw wrong('its author is not {author_key, seen: {size, root}, signature}')
-  if (typeof data['agent_id'] !== 'string') throw wrong('the entry names no agent')
+    throw refusal('wrong_author.form')
+  if (typeof data['agent_id'] !== 'string') throw refusal('wrong_author.agent')
   const names: readonly string[] = SIGNED_FIELDS[kind as 'post']
   const fields = Object.fromEntries(
     names.map((name) => [name, memberOf(Object.hasOwn(opened, name) ? opened : data, name)]),
   )
   const statement = statementOf(data['agent_id'], kind as 'post', fields as typeof data, { size, root })
-  const text = inCanonicalForm('wrong_author', () => authorText(statement))
-  if (isWeakKey(key)) throw wrong(`anyone can sign for the key ${key}`)
-  if (!isSignedBy(bytes, text, Buffer.from(key, 'hex')))
-    throw wrong(`the signature is not that of ${key} over what the entry says`)
+  const text = inCanonicalForm('wrong_author.json', () => authorText(statement))
+  if (isWeakKey(key)) throw refusal('wrong_author.weak', key)
+  if (!isSignedBy(bytes, text, Buffer.from(key, 'hex'))) throw refusal('wrong_author.signature', key)
   return { entry_id: id, author_key: key, signature: String(signature) }
 }
 
@@ -105,11 +104,10 @@ export function checkKeyChange(entry: LedgerEntry): AuthorAt {
 export function checkOpenedAuthor(opening: Fields, entry: LedgerEntry): AuthorAt[] {
   const { kind, data } = entry
   if (memberOf(SIGNED_OPENINGS, kind) !== opening['field']) return []
-  const wrong = (sentence: string) => new Refused('wrong_author', sentence)
   const [states, shows] = [Object.hasOwn(data, 'author'), Object.hasOwn(opening, 'author')]
   if (!states && !shows) return []
-  if (!shows) throw wrong('the entry carries a signature, and none is shown')
-  if (!states) throw wrong('the entry carries no signature')
+  if (!shows) throw refusal('wrong_author.not_shown')
+  if (!states) throw refusal('wrong_author.not_carried')
   const { content } = opening
   const shown = checkAuthor(entry, opening['author'], isObject(content) ? content : {})
   const stated: unknown = data['author']
@@ -118,64 +116,62 @@ export function checkOpenedAuthor(opening: Fields, entry: LedgerEntry): AuthorAt
     stated['author_key'] !== shown.author_key ||
     stated['signature_hash'] !== signatureHash(shown.signature)
   )
-    throw wrong('the entry carries another signature')
+    throw refusal('wrong_author.other')
   return [{ entry_id: entry.id, author_key: shown.author_key }]
 }
 
 // ——— the record that an entry is of
 
-/** The kind of entry that makes a record, and by kind the fields of `data` of which the first there has its id. */
-type RecordRow = { readonly madeBy?: string; readonly fields: ReadonlyMap<string, readonly string[]> }
-
-/** @param kinds by fields, the first of which that is there has the record's id: the kinds that may stand under it */
-const row = (madeBy: string | undefined, kinds: { readonly [fields: string]: string }): RecordRow => ({
-  ...(madeBy === undefined ? {} : { madeBy }),
-  fields: new Map(
-    Object.entries(kinds).flatMap(([fields, names]) =>
-      names.split(' ').map((kind): [string, string[]] => [kind, fields.split(' ')]),
-    ),
-  ),
-})
-
 /**
- * By the prefix of a record's id. The ids of other records may stand in the same data, so that one that stands
- * anywhere says little: a credit for a claim names the agent too, and is the claim's.
+ * By the prefix of a record's id: the kind of entry that makes it; then, by the fields of `data` of which the first that is
+ * there has its id, the kinds that may stand under it. The ids of other records may stand in the same data, so that one
+ * that stands anywhere says little: a credit for a claim names the agent too, and is the claim's.
  */
-const RECORDS: ReadonlyMap<string, RecordRow> = new Map([
-  [
-    'agt',
-    row('registration', {
+const RECORDS: Readonly<
+  Record<string, readonly [madeBy: string | undefined, Readonly<Record<string, string>>]>
+> = {
+  agt: [
+    'registration',
+    {
       agent_id:
         'registration token_rotation dm_key_change author_key_change witness_key ban unban hide unhide',
       'claim_id payment_id invoice_id order_id agent_id': 'pass_credit',
-    }),
+    },
   ],
-  ['pst', row('post', { post_id: 'post hide unhide' })],
-  ['clm', row('claim', { claim_id: 'claim proposal_accepted pass_credit hide unhide' })],
-  ['vrd', row('verdict', { verdict_id: 'verdict' })],
-  ['ann', row('announcement', { announcement_id: 'announcement' })],
-  ['ofr', row('offer', { offer_id: 'offer offer_closed hide unhide' })],
-  ['mkt', row('order', { order_id: 'order fee payment dispute dispute_outcome' })],
-  ['wrk', row('pass_credit', { order_id: 'pass_credit' })],
-  ['inv', row('pass_credit', { 'payment_id invoice_id': 'pass_credit' })],
+  pst: ['post', { post_id: 'post hide unhide' }],
+  clm: ['claim', { claim_id: 'claim proposal_accepted pass_credit hide unhide' }],
+  vrd: ['verdict', { verdict_id: 'verdict' }],
+  ann: ['announcement', { announcement_id: 'announcement' }],
+  ofr: ['offer', { offer_id: 'offer offer_closed hide unhide' }],
+  mkt: ['order', { order_id: 'order fee payment dispute dispute_outcome' }],
+  wrk: ['pass_credit', { order_id: 'pass_credit' }],
+  inv: ['pass_credit', { 'payment_id invoice_id': 'pass_credit' }],
   // A payment with a step is of an order, and a step is no id.
-  ['pay', row('payment', { 'step payment_id': 'payment', payment_id: 'pass_credit' })],
-  ['out', row('payout', { payout_id: 'payout' })],
-  ['opr', row('operator_act', { act_id: 'operator_act' })],
-  ['rcn', row('reconcile', { reconciliation_id: 'reconcile' })],
-  ['seal', row(undefined, { seal: 'solvency seal_adoption' })],
-])
+  pay: ['payment', { 'step payment_id': 'payment', payment_id: 'pass_credit' }],
+  out: ['payout', { payout_id: 'payout' }],
+  opr: ['operator_act', { act_id: 'operator_act' }],
+  rcn: ['reconcile', { reconciliation_id: 'reconcile' }],
+  seal: [undefined, { seal: 'solvency seal_adoption' }],
+}
 
-const rowOf = (recordId: string): RecordRow | undefined => RECORDS.get(recordId.split('_', 1)[0] ?? '')
+const prefixOf = (recordId: string): string => recordId.split('_', 1)[0] ?? ''
 
-const KNOWN_KINDS = new Set([...RECORDS.values()].flatMap(({ fields }) => [...fields.keys()]))
+/** The fields that may have a record's id, by its prefix and the kind of entry. */
+const ID_FIELDS = /* @__PURE__ */ new Map(
+  Object.entries(RECORDS).flatMap(([prefix, [, kinds]]) =>
+    Object.entries(kinds).flatMap(([fields, names]) =>
+      names.split(' ').map((kind): [string, string[]] => [`${prefix} ${kind}`, fields.split(' ')]),
+    ),
+  ),
+)
+const KNOWN_KINDS = /* @__PURE__ */ new Set([...ID_FIELDS.keys()].map((key) => key.split(' ')[1]))
 
 /**
  * Whether an entry belongs to the record of this id. A kind that is in no row of the table is newer than it:
  * then the id must be some string in the data.
  */
 export function isOfRecord({ kind, data }: LedgerEntry, recordId: string): boolean {
-  const fields = rowOf(recordId)?.fields.get(kind)
+  const fields = ID_FIELDS.get(`${prefixOf(recordId)} ${kind}`)
   if (fields === undefined) return !KNOWN_KINDS.has(kind) && names(data, recordId)
   const field = fields.find((name) => Object.hasOwn(data, name))
   return field !== undefined && data[field] === recordId
@@ -188,12 +184,9 @@ export function isOfRecord({ kind, data }: LedgerEntry, recordId: string): boole
  * @throws Refused `wrong_record`
  */
 export function checkMaking(recordId: string, entries: Iterable<LedgerEntry>): void {
-  const madeBy = rowOf(recordId)?.madeBy
+  const [madeBy] = memberOf(RECORDS, prefixOf(recordId)) ?? []
   if (madeBy !== undefined && ![...entries].some(({ kind }) => kind === madeBy))
-    throw new Refused(
-      'wrong_record',
-      `has no entry of kind ${madeBy}, without which there is no ${show(recordId)}`,
-    )
+    throw refusal('wrong_record.making', madeBy, show(recordId))
 }
 
 /** Whether some string in `value` is `recordId`. */
@@ -210,4 +203,4 @@ function names(value: unknown, recordId: string): boolean {
 
 /** The data of an entry as one line of at most 300 characters. */
 export const showData = ({ data }: LedgerEntry): string =>
-  inCanonicalForm('malformed_entry', () => canonicalJson(data)).slice(0, 300)
+  inCanonicalForm('malformed_entry.json', () => canonicalJson(data)).slice(0, 300)

@@ -1,14 +1,58 @@
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { expectHeld, Findings, Refused, Unchecked, type Fork } from './findings.ts'
-import { isContradiction, verifyCheckpoint, type SignedLog } from './light.ts'
-import { checkSignature, Keyring, readSeal, sha256Hex, type ReadSeal } from './seals.ts'
+import { Findings, refusal, Unchecked, type Fork } from './findings.ts'
+import {
+  connectLogs,
+  isContradiction,
+  logForkOf,
+  verifyCheckpoint,
+  type Consistency,
+  type LogHead,
+  type SignedLog,
+} from './light.ts'
+import { checkSignature, Keyring, readSeal, sealForkOf, sha256Hex, type ReadSeal } from './seals.ts'
+import { memoryOf, type Remembered } from './state.ts'
 import { isHexHash, isObject, memberOf, type Fields } from './values.ts'
+import type { Connection } from './verification.ts'
 
 /*
  * Proofs that one key has signed two histories: two seals of one number, or two checkpoints of one log. Anybody
  * can check them who knows the key.
  */
+
+/** What a check has found so far, and by which keys it judges. */
+export type Judged = { readonly findings: Findings; readonly keyring: Keyring }
+
+/**
+ * Compares a signed log with the one that was seen.
+ *
+ * @returns how it stands to that; null, with evidence if it can be shown, if they contradict each other
+ */
+export function compareLogs(
+  { findings, keyring }: Judged,
+  where: string,
+  seen: LogHead | SignedLog,
+  shown: SignedLog,
+  proof: Consistency | undefined,
+): Connection | null {
+  const compared = findings.run(where, () => connectLogs(seen, shown, proof))
+  if (compared.held) return compared.value
+  findings.fork ??= logForkOf(seen, shown, proof, keyring.accepted)
+  return null
+}
+
+/** Adds what is wrong if a seal of the remembered head's number is another one, with evidence if it can be shown. */
+export function compareWithHead(
+  { findings, keyring }: Judged,
+  read: ReadSeal,
+  remembered: Remembered,
+  sentence: 'history_rewritten.payload' | 'history_rewritten.in_chain',
+): void {
+  if (sha256Hex(read.payload) === remembered.payload_hash) return
+  findings.add(`seal ${read.seal.seq}`, sentence)
+  const head = memoryOf(remembered)?.head
+  if (head !== undefined) findings.fork ??= sealForkOf(readSeal(head), read, keyring)
+}
 
 /** Writes a proof of a contradiction into a new file. @returns its path @throws Unchecked */
 export async function writeEvidence(
@@ -78,7 +122,7 @@ function checkSealFork(sides: readonly unknown[], keyring: Keyring): EvidenceChe
   }
   const [one, other] = read
   if (other !== undefined && (one?.payload === other.payload || one?.seal.seq !== other.seal.seq))
-    findings.add('no_contradiction', 'evidence', 'it is not two different seals of one number')
+    findings.add('evidence', 'no_contradiction.seals')
   const report = { seq: one?.seal.seq ?? null, payload_hashes: read.map(({ payload }) => sha256Hex(payload)) }
   return { findings, report }
 }
@@ -91,17 +135,13 @@ function checkLogFork(
   const sides: SignedLog[] = []
   for (const [place, note] of notes.entries())
     findings.run(`note ${place + 1}`, () => {
-      if (!isHexHash(pubkey)) throw new Refused('wrong_checkpoint', 'it names no key')
+      if (!isHexHash(pubkey)) throw refusal('wrong_checkpoint.key')
       keyring.check(pubkey)
-      sides.push(expectHeld(verifyCheckpoint(note, [pubkey])))
+      sides.push(verifyCheckpoint(note, [pubkey]))
     })
   const [from, to] = sides
   if (from !== undefined && to !== undefined)
     if (from.origin !== to.origin || !isContradiction(from, to, consistency))
-      findings.add(
-        'no_contradiction',
-        'evidence',
-        'it is not two checkpoints of one log that contradict each other',
-      )
+      findings.add('evidence', 'no_contradiction.logs')
   return { findings, report: { sizes: sides.map(({ size }) => size), roots: sides.map(({ root }) => root) } }
 }

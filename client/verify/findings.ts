@@ -1,19 +1,7 @@
-import type { Finding } from './verification.ts'
+import type { Doubt, Finding } from './verification.ts'
 import type { Seal } from '../../shared/crypto/seal-payload.ts'
 import { MAX_CLOCK_SKEW_SECONDS } from './values.ts'
-
-/** What a check of one thing says. */
-export type Verdict<T> = { readonly kind: 'held'; readonly value: T } | Refusal
-export type Refusal = { readonly kind: 'refused'; readonly reason: string; readonly message: string }
-
-export const held = <T>(value: T): Verdict<T> => ({ kind: 'held', value })
-export const refused = (reason: string, message: string): Refusal => ({ kind: 'refused', reason, message })
-
-/** What a verdict holds. @throws Refused with its word if it holds nothing */
-export function expectHeld<T>(verdict: Verdict<T>): T {
-  if (verdict.kind === 'refused') throw new Refused(verdict.reason, verdict.message)
-  return verdict.value
-}
+import { say, type Sentence } from './wording.ts'
 
 /** Something does not hold; `reason` is its fixed word. */
 export class Refused extends Error {
@@ -23,6 +11,12 @@ export class Refused extends Error {
     super(message)
     this.reason = reason
   }
+}
+
+/** What is thrown for something that does not hold, in a sentence of the table. */
+export function refusal(sentence: Sentence, ...shown: readonly unknown[]): Refused {
+  const { reason, message } = say(sentence, ...shown)
+  return new Refused(reason, message)
 }
 
 /** Something could not be checked; `word` is its fixed word, `help` has lines that follow it. */
@@ -35,6 +29,12 @@ export class Unchecked extends Error {
     this.word = word
     this.help = help
   }
+}
+
+/** What is thrown for what could not be checked, in a sentence of the table. */
+export function unchecked(sentence: Sentence, ...shown: readonly unknown[]): Unchecked {
+  const { reason, message } = say(sentence, ...shown)
+  return new Unchecked(reason, message)
 }
 
 /** Two seals, or two checkpoints, that one key has signed and that contradict each other. */
@@ -72,23 +72,25 @@ export class Findings {
     return this.#kept.length >= MAX_FINDINGS
   }
 
-  add(reason: string, where: string, message: string): void {
+  add(where: string, sentence: Sentence, ...shown: readonly unknown[]): void {
+    this.#keep(where, say(sentence, ...shown))
+  }
+
+  #keep(where: string, { reason, message }: Doubt): void {
     if (!this.isFull) this.#kept.push({ reason, where, message: message.slice(0, MAX_MESSAGE_CHARACTERS) })
   }
 
-  /** Adds what a verdict refuses. @returns the verdict */
-  take<T>(where: string, verdict: Verdict<T>): Verdict<T> {
-    if (verdict.kind === 'refused') this.add(verdict.reason, where, verdict.message)
-    return verdict
-  }
-
   /** Runs a check that throws Refused for what doesn't hold, and adds that. */
-  run<T>(where: string, check: () => T): Verdict<T> {
+  run<T>(
+    where: string,
+    check: () => T,
+  ): { readonly held: true; readonly value: T } | { readonly held: false } {
     try {
-      return held(check())
+      return { held: true, value: check() }
     } catch (error) {
       if (!(error instanceof Refused)) throw error
-      return this.take(where, refused(error.reason, error.message))
+      this.#keep(where, error)
+      return { held: false }
     }
   }
 
@@ -102,11 +104,10 @@ export class Findings {
 }
 
 function describeFuture({ count, at, now, where, serviceNow }: Future): Finding {
-  const many = count === 1 ? '' : `, the latest of ${count} seals that are dated after now`
-  const doubt =
+  const many = count === 1 ? '' : say('from_the_future.many', count).message
+  const said =
     serviceNow === undefined
-      ? "it is of the future, or this machine's clock is behind"
-      : `the service's own Date is ${serviceNow}`
-  const message = `is dated ${at}${many}; this machine's clock says ${now}: ${doubt}`
-  return { reason: 'from_the_future', where, message }
+      ? say('from_the_future.here', at, many, now)
+      : say('from_the_future.there', at, many, now, serviceNow)
+  return { where, ...said }
 }

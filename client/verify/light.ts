@@ -15,10 +15,11 @@ import {
   type Note,
 } from '../../shared/crypto/note.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
-import { held, refused, type Fork, type Verdict } from './findings.ts'
+import { refusal, Refused, type Fork } from './findings.ts'
 import { isSignedBy } from './signature.ts'
 import { isHexHash, isObject, MAX_CLOCK_SKEW_SECONDS, show } from './values.ts'
 import type { Connection, Doubt, RestsOn, Trust } from './verification.ts'
+import { say } from './wording.ts'
 
 /*
  * The light checker, which an agent uses at every run: whether a checkpoint is signed and cosigned, whether it
@@ -38,39 +39,28 @@ const bytesOf = (hex: string): Uint8Array => Buffer.from(hex, 'hex')
 
 // ——— a checkpoint and its signatures
 
-/** Reads a checkpoint, of which nothing is verified. Refused: `wrong_checkpoint`. */
-export function readCheckpoint(note: unknown): Verdict<SignedLog> {
+/** Reads a checkpoint, of which nothing is verified. @throws Refused `wrong_checkpoint` */
+export function readCheckpoint(note: unknown): SignedLog {
   try {
     const parsed = parseNoteOfAnyLines(note as string)
     const { origin, size, root } = parseCheckpoint(parsed.text)
-    return held({ origin, size, root: Buffer.from(root).toString('hex'), note: note as string, parsed })
+    return { origin, size, root: Buffer.from(root).toString('hex'), note: note as string, parsed }
   } catch (error) {
-    if (!(error instanceof TypeError)) throw error
-    return refused('wrong_checkpoint', `it is no checkpoint: ${error.message}`)
+    throw error instanceof TypeError ? refusal('wrong_checkpoint.form', error.message) : error
   }
 }
 
-/**
- * Verifies that one of these keys (64 hex characters) has signed a checkpoint, under the name of its log.
- * Refused: `wrong_checkpoint`.
- */
-export function verifySigner(log: SignedLog, pubkeys: Iterable<string>): Verdict<SignedLog> {
-  const isSigned = [...pubkeys].some((pubkey) =>
-    verifyNoteBy(isSignedBy, log.parsed, {
-      name: log.origin,
-      type: NOTE_KEY.signer,
-      publicKey: bytesOf(pubkey),
-    }),
+/** Whether one of these keys (64 hex characters) has signed a checkpoint, under the name of its log. */
+export const isSignedLog = ({ origin, parsed }: SignedLog, pubkeys: Iterable<string>): boolean =>
+  [...pubkeys].some((pubkey) =>
+    verifyNoteBy(isSignedBy, parsed, { name: origin, type: NOTE_KEY.signer, publicKey: bytesOf(pubkey) }),
   )
-  return isSigned
-    ? held(log)
-    : refused('wrong_checkpoint', 'no known key has signed the checkpoint, or not this one')
-}
 
-/** Reads a checkpoint that one of these keys must have signed. Refused: `wrong_checkpoint`. */
-export function verifyCheckpoint(note: unknown, pubkeys: Iterable<string>): Verdict<SignedLog> {
-  const read = readCheckpoint(note)
-  return read.kind === 'refused' ? read : verifySigner(read.value, pubkeys)
+/** Reads a checkpoint that one of these keys must have signed. @throws Refused `wrong_checkpoint` */
+export function verifyCheckpoint(note: unknown, pubkeys: Iterable<string>): SignedLog {
+  const log = readCheckpoint(note)
+  if (!isSignedLog(log, pubkeys)) throw refusal('wrong_checkpoint.signer')
+  return log
 }
 
 // ——— whose word is enough: the reader's policy (C2SP tlog-policy)
@@ -184,31 +174,22 @@ function policyDoubts(
   now: number,
 ): Doubt[] {
   const foreign = checkpoints.find(({ origin }) => policy.logs.every(({ name }) => name !== origin))
-  if (policy.logs.length > 0 && foreign !== undefined)
-    return [{ reason: 'other_log', message: `the log ${show(foreign.origin)} is none of the policy's` }]
+  if (policy.logs.length > 0 && foreign !== undefined) return [say('other_log', show(foreign.origin))]
+  const { quorum } = policy
   if (meetsQuorum(policy, new Set(names))) return []
-  const who =
-    newest === undefined
-      ? 'there is no checkpoint of it to be cosigned'
-      : names.length === 0
-        ? "none of the policy's witnesses has cosigned the checkpoint"
-        : `of the policy's witnesses only ${names.join(', ')} cosigned the checkpoint`
-  const inTime = newest === undefined ? undefined : findCosigners(policy, newest.parsed, now)
-  const early = newest === undefined ? [] : [...findCosigners(policy, newest.parsed).keys()]
-  const ahead = early.filter((name) => inTime?.has(name) !== true)
-  const clocks =
-    ahead.length === 0
-      ? ''
-      : `; the time of ${ahead.join(', ')} is after now, so its clock is ahead or this machine's is behind`
-  return [{ reason: 'quorum_not_met', message: `${who}, and the quorum is ${policy.quorum}${clocks}` }]
+  if (newest === undefined) return [say('quorum_not_met.no_checkpoint', quorum, '')]
+  const inTime = findCosigners(policy, newest.parsed, now)
+  const early = [...findCosigners(policy, newest.parsed).keys()].filter((name) => !inTime.has(name))
+  const clocks = early.length === 0 ? '' : say('quorum_not_met.ahead', early.join(', ')).message
+  return names.length === 0
+    ? [say('quorum_not_met.none', quorum, clocks)]
+    : [say('quorum_not_met.some', names.join(', '), quorum, clocks)]
 }
 
 /** A checkpoint says nothing of the entries behind it: an old one must not vouch for a fork. */
 function coverDoubts({ checkpoints, covered, upTo }: Support, isCosigned: boolean): Doubt[] {
   if (checkpoints.length === 0 || covered >= upTo) return []
-  const what = isCosigned ? 'cosigned' : 'under the checkpoint that is shown'
-  const message = `${what} up to entry ${covered} of ${upTo}: no witness has vouched for the rest`
-  return [{ reason: 'not_cosigned_yet', message }]
+  return [say(isCosigned ? 'not_cosigned_yet.cosigned' : 'not_cosigned_yet.shown', covered, upTo)]
 }
 
 /** What witnesses cosigned is as old as the newest cosignature; anything else, as the newest seal says. */
@@ -220,9 +201,7 @@ function ageDoubts(
 ): Doubt[] {
   const at = cosignedAt ?? madeAt
   if (at === undefined || maxAge === undefined || now - at <= maxAge) return []
-  const what = cosignedAt === undefined ? 'signed seal' : 'cosignature'
-  const message = `the newest ${what} is ${now - at} s old, and ${maxAge} s are allowed (--max-age): nothing was written since, newer ones are withheld, or this machine's clock is ahead`
-  return [{ reason: 'stale', message }]
+  return [say(cosignedAt === undefined ? 'stale.seal' : 'stale.cosignature', now - at, maxAge)]
 }
 
 // ——— two logs, of which the larger must go on from the smaller
@@ -248,23 +227,17 @@ const inOrder = <T extends LogHead>(one: T, other: T): [T, T] =>
   one.size <= other.size ? [one, other] : [other, one]
 
 /**
- * Compares a log with the one that was seen. Refused: `log_rewritten`.
+ * Compares a log with the one that was seen.
  *
  * @param proof that the larger goes on from the smaller; undefined if the caller has none
+ * @throws Refused `log_rewritten`
  */
-export function connectLogs(
-  seen: LogHead,
-  shown: LogHead,
-  proof: Consistency | undefined,
-): Verdict<Connection> {
+export function connectLogs(seen: LogHead, shown: LogHead, proof: Consistency | undefined): Connection {
   const [from, to] = inOrder(seen, shown)
-  if (from.size === to.size && from.root === to.root) return held('same')
-  if (from.size !== to.size && proof === undefined) return held(from.size > 0 ? 'not_checked' : 'consistent')
-  if (from.size !== to.size && isConsistent(from, to, proof?.path)) return held('consistent')
-  return refused(
-    'log_rewritten',
-    `the log of size ${shown.size} with the root ${shown.root} does not agree with the one seen before, of size ${seen.size} with the root ${seen.root}`,
-  )
+  if (from.size === to.size && from.root === to.root) return 'same'
+  if (from.size !== to.size && proof === undefined) return from.size > 0 ? 'not_checked' : 'consistent'
+  if (from.size !== to.size && isConsistent(from, to, proof?.path)) return 'consistent'
+  throw refusal('log_rewritten.log', shown.size, shown.root, seen.size, seen.root)
 }
 
 /**
@@ -291,9 +264,7 @@ export function logForkOf(
 ): Fork | undefined {
   if (!('note' in seen) || !('note' in shown)) return undefined
   const [from, to] = inOrder(seen, shown)
-  const pubkey = [...pubkeys].find((key) =>
-    [from, to].every((side) => verifySigner(side, [key]).kind === 'held'),
-  )
+  const pubkey = [...pubkeys].find((key) => [from, to].every((side) => isSignedLog(side, [key])))
   const consistency = from.size === to.size ? {} : { consistency: proof ?? {} }
   return pubkey === undefined || !isContradiction(from, to, proof)
     ? undefined
@@ -302,39 +273,36 @@ export function logForkOf(
 
 // ——— an entry in the log
 
-/** Reads the text of a C2SP tlog-proof, of which nothing is verified. Refused: `wrong_log_proof`. */
-export function readLogProof(text: unknown): Verdict<LogProof> {
+/** Reads the text of a C2SP tlog-proof, of which nothing is verified. @throws Refused `wrong_log_proof` */
+export function readLogProof(text: unknown): LogProof {
   try {
     const proof = parseLogProof(text as string)
-    return proof.path.length > MAX_LOG_PATH ? refused('wrong_log_proof', 'its path is too long') : held(proof)
+    if (proof.path.length <= MAX_LOG_PATH) return proof
   } catch (error) {
     if (!(error instanceof TypeError)) throw error
-    return refused('wrong_log_proof', 'it is not the text of a tlog-proof')
   }
+  throw refusal('wrong_log_proof.text')
 }
 
 /**
- * Verifies that the log of a checkpoint has an entry at the place that the proof names. Refused: `wrong_log_proof`.
+ * Verifies that the log of a checkpoint has an entry at the place that the proof names.
  *
  * @param leaf the entry's, 64 hex characters
+ * @throws Refused `wrong_log_proof`
  */
-export function verifyPlace(entryId: number, leaf: string, proof: LogProof, log: LogHead): Verdict<LogHead> {
-  const { index, path } = proof
-  const isThere =
-    index === entryId - 1 &&
-    verifyLogInclusion({ leaf: bytesOf(leaf), index, path, size: log.size, root: bytesOf(log.root) })
-  return isThere
-    ? held(log)
-    : refused('wrong_log_proof', `the path does not lead from entry ${entryId} to the log's root`)
+export function verifyPlace(entryId: number, leaf: string, { index, path }: LogProof, log: LogHead): void {
+  const place = { leaf: bytesOf(leaf), index, path, size: log.size, root: bytesOf(log.root) }
+  if (index !== entryId - 1 || !verifyLogInclusion(place)) throw refusal('wrong_log_proof.path', entryId)
 }
 
 /**
  * Compares an entry whose place in a log is verified with the log that was seen. If that is no larger, it needs
  * no other proof: the subtree of the seen log that has the entry is a part of the larger log too, so the path
- * leads through its root. Refused: `log_rewritten`.
+ * leads through its root.
  *
  * @param seen its size, and the roots of its complete subtrees, the largest first
  * @returns `same` if it is in both; `not_checked` if it lies beyond the seen log, or that is larger
+ * @throws Refused `log_rewritten`
  */
 export function connectEntry(
   entryId: number,
@@ -342,8 +310,8 @@ export function connectEntry(
   { index, path }: LogProof,
   log: LogHead,
   seen: { readonly size: number; readonly frontier: readonly string[] } | undefined,
-): Verdict<'same' | 'not_checked'> {
-  if (seen === undefined || entryId > seen.size || log.size < seen.size) return held('not_checked')
+): 'same' | 'not_checked' {
+  if (seen === undefined || entryId > seen.size || log.size < seen.size) return 'not_checked'
   let [from, width, place] = [0, 2 ** 52, 0]
   for (; width >= 1; width /= 2) {
     if (Math.floor(seen.size / width) % 2 === 0) continue
@@ -358,12 +326,8 @@ export function connectEntry(
     running =
       Math.floor(index / below) % 2 === 1 ? logNodeHash(sibling, running) : logNodeHash(running, sibling)
   }
-  return Buffer.from(running).toString('hex') === seen.frontier[place]
-    ? held('same')
-    : refused(
-        'log_rewritten',
-        `entry ${entryId} is not the one in the log that was seen before, of size ${seen.size}`,
-      )
+  if (Buffer.from(running).toString('hex') === seen.frontier[place]) return 'same'
+  throw refusal('log_rewritten.entry', entryId, seen.size)
 }
 
 // ——— the keys of an agent
@@ -389,57 +353,52 @@ export interface KeyReader {
   readonly now: number
 }
 
-export type KeyVerdict =
-  | {
-      readonly kind: 'proven'
-      /** Null: the agent has none. */
-      readonly keys: AgentKeys | null
-      /** It must still go on from the log that was seen. */
-      readonly log: SignedLog
-    }
-  | { readonly kind: 'refused'; readonly message: string }
-
 /**
  * Verifies the proof of an agent's keys: from the keys to the root of the tree of keys in a closing entry,
  * from that entry to a checkpoint, the checkpoint's signature and cosignatures, and its age.
+ *
+ * @returns the log that proves them, which must still go on from the one that was seen
+ * @throws Refused
  */
-export function verifyKeyAnswer(agentId: string, answer: KeyAnswer, reader: KeyReader): KeyVerdict {
-  const refuse = (message: string): KeyVerdict => ({ kind: 'refused', message })
-  const refuseProof = (sentence: string): KeyVerdict =>
-    refuse(`the proof of the keys of ${agentId} does not hold: ${sentence}`)
-  const { entry, keys, policy, seen } = { ...answer, ...reader }
+export function verifyKeyAnswer(agentId: string, answer: KeyAnswer, reader: KeyReader): SignedLog {
+  const { entry, policy, seen, now, maxAge } = { ...answer, ...reader }
   const stated: { log?: { size?: unknown }; keys?: { root?: unknown; v?: unknown } } = entry.data
   const { root, v: form = 1 } = stated.keys ?? {}
+  const wrong = (sentence: string) =>
+    new Refused('wrong_keys', `the proof of the keys of ${agentId} does not hold: ${sentence}`)
   if (entry.kind !== 'solvency' || typeof root !== 'string' || stated.log?.size !== answer.up_to)
-    return refuseProof('its entry is no closing entry that states keys')
-  if (form !== 1 && form !== 2) return refuseProof('its tree of keys has a form that is not known here')
+    throw wrong('its entry is no closing entry that states keys')
+  if (form !== 1 && form !== 2) throw wrong('its tree of keys has a form that is not known here')
   const proven = verifyKeyProof(agentId, root, answer.proof)
-  if (!proven.ok) return refuseProof(proven.reason)
-  if (!isSameKeys(proven.keys, keys)) return refuseProof('it shows other keys than those it proves')
-  const proof = readLogProof(answer.tlog_proof)
-  if (proof.kind === 'refused') return refuseProof(proof.message)
-  const checkpoint = verifyCheckpoint(proof.value.checkpoint, reader.pubkeys)
-  if (checkpoint.kind === 'refused') return refuseProof(checkpoint.message)
-  const log = checkpoint.value
-  // The newest closing entry is the last of its checkpoint's log: no older tree passes for that log's newest.
-  if (entry.id !== log.size) return refuseProof('its closing entry is not the last of the checkpoint')
-  const place = verifyPlace(entry.id, leafHash(entry), proof.value, log)
-  if (place.kind === 'refused') return refuseProof(place.message)
+  if (!proven.ok) throw wrong(proven.reason)
+  if (!isSameKeys(proven.keys, answer.keys)) throw wrong('it shows other keys than those it proves')
+  let log: SignedLog
+  try {
+    const proof = readLogProof(answer.tlog_proof)
+    log = verifyCheckpoint(proof.checkpoint, reader.pubkeys)
+    // The newest closing entry is the last of its checkpoint's log: no older tree passes for that log's newest.
+    if (entry.id !== log.size) throw wrong('its closing entry is not the last of the checkpoint')
+    verifyPlace(entry.id, leafHash(entry), proof, log)
+  } catch (error) {
+    throw error instanceof Refused && error.reason !== 'wrong_keys' ? wrong(error.message) : error
+  }
   const support: Support = {
     ...{ checkpoints: [log], covered: log.size, upTo: log.size },
     ...{ madeAt: entry.at, seenSize: null },
   }
-  const [doubt] = judgeSupport(policy, support, 'pinned', { now: reader.now, maxAge: reader.maxAge }).doubts
-  if (doubt !== undefined) return refuseProof(`${doubt.reason}: ${doubt.message}`)
+  const [doubt] = judgeSupport(policy, support, 'pinned', { now, maxAge }).doubts
+  if (doubt !== undefined) throw wrong(`${doubt.reason}: ${doubt.message}`)
   if (seen !== undefined && log.size < seen.size)
-    return refuse(
+    throw new Refused(
+      'behind',
       `the keys are proven by a log of ${log.size} entries, and one of ${seen.size} was seen here: the keys may have changed since`,
     )
   if (seen !== undefined && form < seen.keyForm)
-    return refuse(
+    throw new Refused(
+      'wrong_keys',
       'the keys are proven in form 1, in which revoked keys stay, after the ledger has stated form 2',
     )
-  return { kind: 'proven', keys, log }
+  return log
 }
 
 function isSameKeys(proven: AgentKeys | null, shown: AgentKeys | null): boolean {

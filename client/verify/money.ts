@@ -1,5 +1,5 @@
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
-import { Refused, type Findings } from './findings.ts'
+import { refusal, type Findings } from './findings.ts'
 import { addToLiabilities, NO_LIABILITIES, owedOf, readLiabilities, showLiabilities } from './liabilities.ts'
 import { isAmount, isCoin, owedChange, readOwed, showOwed } from './owed.ts'
 import { isObject, show, type Fields } from './values.ts'
@@ -123,11 +123,10 @@ export class LedgerMoney {
     if (kind === 'fee') taken -= change
     this.#setOrder(key, [held, fee, taken, percent, isOpen])
     if (!this.#isStated) return // older ledgers were never held to this
-    if (isPlaced && stated !== String(due))
-      throw new Refused('wrong_fee', `the order states the fee ${show(stated)}, and ${due} are due`)
+    if (isPlaced && stated !== String(due)) throw refusal('wrong_fee.stated', show(stated), due)
     const most = (fee * percent) / 100n
     if (kind === 'fee' && fee >= 0n && (taken < 0n || taken > most))
-      throw new Refused('wrong_fee', `the fees of ${show(id)} come to ${taken}, and ${most} are due at most`)
+      throw refusal('wrong_fee.taken', show(id), taken, most)
   }
 
   /** Keeps an order, unless it is at its end. */
@@ -140,18 +139,16 @@ export class LedgerMoney {
 
   /** Checks the sums that a closing entry states. What it states counts from then on, so that one false sum is one finding. */
   checkClosing(data: Fields, findings: Findings, where: string): void {
-    const add = (reason: string, what: string, stated: unknown, own: string) =>
-      findings.add(reason, where, `its closing entry states ${what}${show(stated)}, the entries give ${own}`)
     const own = this.#sums && showOwed(owedOf(this.#sums))
     const owed = readOwed(data['owed'])
     if (owed === undefined || (own !== undefined && JSON.stringify(showOwed(owed)) !== JSON.stringify(own)))
-      add('wrong_owed', '', data['owed'], own === undefined ? 'two sums' : show(own))
+      findings.add(where, 'wrong_owed', show(data['owed']), own === undefined ? 'two sums' : show(own))
     this.#isStated ||= Object.hasOwn(data, 'liabilities')
     if (this.#isStated) {
       const stated = readLiabilities(data['liabilities'])
       const [given, due] = [stated, this.#sums].map((sums) => sums && JSON.stringify(showLiabilities(sums)))
       if (given === undefined || (due !== undefined && given !== due))
-        add('wrong_liabilities', 'the liabilities ', data['liabilities'], due ?? 'ten sums')
+        findings.add(where, 'wrong_liabilities', show(data['liabilities']), due ?? 'ten sums')
       this.#sums = stated
       this.#met.clear()
     } else {
@@ -165,7 +162,7 @@ export class LedgerMoney {
     for (const [key, wasBelow] of this.#below) {
       this.#below.set(key, true)
       if (!wasBelow || !this.#isStated) continue
-      findings.add('order_overdrawn', where, `order ${show(key)} has paid out more than was paid for it`)
+      findings.add(where, 'order_overdrawn', show(key))
       this.#below.delete(key)
     }
   }

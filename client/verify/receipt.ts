@@ -3,7 +3,6 @@ import type { JsonValue } from '../../shared/crypto/canonical-json.ts'
 import { verifyInclusion, type PathStep } from '../../shared/crypto/merkle.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import type { Seal } from '../../shared/crypto/seal-payload.ts'
-import { KEY_UNKNOWN } from './chain.ts'
 import {
   checkKeyChange,
   checkLeaf,
@@ -15,16 +14,15 @@ import {
   readEntry,
   type AuthorAt,
 } from './entries.ts'
-import { expectHeld, Findings, Refused } from './findings.ts'
+import { compareLogs, compareWithHead } from './evidence.ts'
+import { Findings, refusal } from './findings.ts'
 import {
   connectEntry,
-  connectLogs,
-  logForkOf,
   NO_SUPPORT,
   readCheckpoint,
   readLogProof,
   verifyPlace,
-  verifySigner,
+  isSignedLog,
   type Consistency,
   type SignedLog,
   type Support,
@@ -36,12 +34,12 @@ import {
   Keyring,
   readSeal,
   sealForkOf,
-  sha256Hex,
   type ReadSeal,
 } from './seals.ts'
 import { memoryOf, seenLog, type Remembered } from './state.ts'
 import { isHexHash, isObject, isWhole, memberOf, show, showNumber, type Fields } from './values.ts'
 import type { Connection, Doubt } from './verification.ts'
+import { say } from './wording.ts'
 
 /** An entry's place in the log of a checkpoint, and whether it is in the one that was seen too. */
 type LogPlace = { readonly log: SignedLog; readonly connected: 'same' | 'not_checked' }
@@ -55,8 +53,6 @@ export interface ReceiptReader {
   /** The proof that of the log that was seen and the receipt's one goes on from the other; undefined if the caller has none. */
   readonly consistency: Consistency | undefined
 }
-
-export const RECEIPT_KEY_UNKNOWN = `${KEY_UNKNOWN}, or check the service first, so that its key is remembered`
 
 /** The check of a receipt: every entry under its seal, and its place in the log of a signed checkpoint. */
 export class ReceiptCheck {
@@ -92,7 +88,7 @@ export class ReceiptCheck {
     this.#reader = reader
     this.keyring = new Keyring(reader.pinned, reader.remembered?.pubkeys ?? [])
     const read = this.findings.run('receipt', () => readReceipt(receipt))
-    if (read.kind === 'refused') return
+    if (!read.held) return
     const { id, entries, openings } = read.value
     this.id = id
     for (const item of entries) this.#checkItem(item, id)
@@ -109,18 +105,17 @@ export class ReceiptCheck {
     const where = `entry ${showNumber(isObject(shown) ? shown['id'] : undefined)}`
     const read = findings.run(where, () => {
       const entry = readEntry(shown)
-      if (entry.id <= this.#lastId)
-        throw new Refused('malformed_receipt', 'the entries are not in ascending order')
-      if (!isOfRecord(entry, recordId)) throw new Refused('wrong_record', `is no entry of ${show(recordId)}`)
+      if (entry.id <= this.#lastId) throw refusal('malformed_receipt.order')
+      if (!isOfRecord(entry, recordId)) throw refusal('wrong_record.other', show(recordId))
       return entry
     })
-    if (read.kind === 'refused') return
+    if (!read.held) return
     const entry = read.value
     this.#lastId = entry.id
     this.#entries.set(entry.id, entry)
     if (isSignedChange(entry)) {
       const author = findings.run(where, () => checkKeyChange(entry))
-      if (author.kind === 'held') this.authors.push(author.value)
+      if (author.held) this.authors.push(author.value)
     }
     if (item['sealed'] !== true) this.entriesWaiting++
     else this.#checkSealed(item, entry, where)
@@ -130,20 +125,20 @@ export class ReceiptCheck {
   #checkSealed(item: Fields, entry: LedgerEntry, where: string): void {
     const { findings } = this
     const read = findings.run(where, () => readSeal(item['seal']))
-    if (read.kind === 'refused') return
+    if (!read.held) return
     const { seal } = read.value
     const placed = findings.run(where, () => checkPath(item, entry, read.value))
-    if (placed.kind === 'held') this.entriesSealed++
+    if (placed.held) this.entriesSealed++
     this.#checkSeal(read.value, where)
-    if (placed.kind === 'refused') return
+    if (!placed.held) return
     const proof = memberOf(item, 'tlog_proof')
     const inLog =
       proof === undefined
         ? undefined
         : findings.run(where, () => this.#checkLogProof(proof, entry, String(item['leaf']), read.value))
-    this.#placed.push({ seal, place: inLog?.kind === 'held' ? inLog.value : undefined })
+    this.#placed.push({ seal, place: inLog?.held === true ? inLog.value : undefined })
     if (!seal.signed) return
-    if (inLog?.kind === 'held' && this.#covered === this.#upTo) this.#covered = entry.id
+    if (inLog?.held === true && this.#covered === this.#upTo) this.#covered = entry.id
     this.#upTo = entry.id
   }
 
@@ -153,7 +148,7 @@ export class ReceiptCheck {
     const { seal, payload } = read
     const earlier = this.#seals.get(seal.seq)
     if (earlier !== undefined && earlier.payload !== payload) {
-      findings.add('conflicting_seals', where, `brings another seal ${seal.seq} than an entry before it`)
+      findings.add(where, 'conflicting_seals', seal.seq)
       findings.fork ??= sealForkOf(earlier, read, keyring)
     } else if (earlier?.seal.signature === seal.signature && earlier.seal.pubkey === seal.pubkey) return
     this.#seals.set(seal.seq, read)
@@ -166,35 +161,27 @@ export class ReceiptCheck {
   /** A seal of the remembered head's number must be that very seal. */
   #compareWithHead(read: ReadSeal): void {
     const { remembered, pinned } = this.#reader
-    const { seal, payload } = read
+    const { seal } = read
     if (remembered === undefined || seal.seq !== remembered.seq) return
     const isOfService = seal.signed ? remembered.pubkeys.includes(seal.pubkey) : pinned.length === 0
-    if (!isOfService || sha256Hex(payload) === remembered.payload_hash) return
-    this.findings.add(
-      'history_rewritten',
-      `seal ${seal.seq}`,
-      'has another payload than when it was seen in the chain',
-    )
-    const head = memoryOf(remembered)?.head
-    if (head !== undefined) this.findings.fork ??= sealForkOf(readSeal(head), read, this.keyring)
+    if (isOfService) compareWithHead(this, read, remembered, 'history_rewritten.in_chain')
   }
 
   /** Checks an entry's place in the log, under a checkpoint that a known key has signed. @throws Refused */
   #checkLogProof(text: unknown, entry: LedgerEntry, leaf: string, { seal }: ReadSeal): LogPlace {
-    const proof = expectHeld(readLogProof(text))
+    const proof = readLogProof(text)
     const known = this.#notes.get(proof.checkpoint)
-    const log = known ?? expectHeld(readCheckpoint(proof.checkpoint))
-    expectHeld(verifyPlace(entry.id, leaf, proof, log))
+    const log = known ?? readCheckpoint(proof.checkpoint)
+    verifyPlace(entry.id, leaf, proof, log)
     // The key of its seal is judged there.
     const keys = seal.signed ? [...this.keyring.accepted, seal.pubkey] : this.keyring.accepted
-    if (known === undefined) expectHeld(verifySigner(log, keys))
+    if (known === undefined && !isSignedLog(log, keys)) throw refusal('wrong_checkpoint.signer')
     this.#notes.set(proof.checkpoint, log)
     const other = this.#checkpoints.get(log.size)
-    if (other !== undefined && other.root !== log.root)
-      throw new Refused('log_rewritten', `two checkpoints of size ${log.size} differ`)
+    if (other !== undefined && other.root !== log.root) throw refusal('log_rewritten.two', log.size)
     this.#checkpoints.set(log.size, log)
     const seen = memoryOf(this.#reader.remembered)?.log
-    return { log, connected: expectHeld(connectEntry(entry.id, leaf, proof, log, seen)) }
+    return { log, connected: connectEntry(entry.id, leaf, proof, log, seen) }
   }
 
   /** Compares the newest checkpoint with the log that was seen. */
@@ -205,10 +192,8 @@ export class ReceiptCheck {
     for (const log of this.#checkpoints.values()) if (log.size > (newest?.size ?? -1)) newest = log
     if (newest !== undefined) {
       const signed = newest
-      const compared = seen && this.findings.take('log', connectLogs(seen, signed, consistency))
-      if (seen !== undefined && compared?.kind === 'refused')
-        this.findings.fork ??= logForkOf(seen, signed, consistency, this.keyring.accepted)
-      this.log = { signed, connected: compared?.kind === 'held' ? compared.value : null }
+      const connected = seen === undefined ? null : compareLogs(this, 'log', seen, signed, consistency)
+      this.log = { signed, connected }
     }
     const isConnected = this.log?.connected === 'same' || this.log?.connected === 'consistent'
     this.support = {
@@ -236,63 +221,50 @@ export class ReceiptCheck {
       if (previous === undefined) continue
       checkSealLink(previous, seal, this.findings, `seal ${seal.seq}`)
       if (seal.seq > previous.seq + 1 && seal.from_id <= previous.to_id)
-        this.findings.add(
-          'range_gap',
-          `seal ${seal.seq}`,
-          `begins at entry ${seal.from_id}, seal ${previous.seq} ends at ${previous.to_id}`,
-        )
+        this.findings.add(`seal ${seal.seq}`, 'range_gap.within', seal.from_id, previous.seq, previous.to_id)
     }
   }
 
   #checkOpening(opening: unknown, recordId: string): void {
     const where = `opening of entry ${showNumber(isObject(opening) ? opening['entry_id'] : undefined)}`
     const checked = this.findings.run(where, () => checkOpening(opening, recordId, this.#entries))
-    if (checked.kind === 'refused') return
+    if (!checked.held) return
     this.openings++
     this.authors.push(...checked.value)
   }
 
   /** Why a receipt without a finding binds nobody. */
   doubts(): Doubt[] {
-    const doubts: Doubt[] = []
-    const add = (reason: string, message: string) => doubts.push({ reason, message })
     const { entriesWaiting: waiting, unsignedSeqs: unsigned, keyring } = this
-    if (waiting > 0)
-      add('waiting', `${waiting === 1 ? 'an entry waits' : `${waiting} entries wait`} for a seal`)
-    if (unsigned.length > 0) add('unsigned', `seal ${unsigned.join(' ')} has no signature`)
-    if (keyring.trust === 'first_seen' && keyring.seen.size > 0) add('key_unknown', RECEIPT_KEY_UNKNOWN)
-    if (this.#uncompared.size > 0)
-      add(
-        'not_compared',
-        `seal ${[...this.#uncompared].join(' ')} lies in the ledger that was seen here, and nothing shows that it is the same: --consistency, with a receipt in the log`,
-      )
+    const doubts: Doubt[] = []
+    if (waiting > 0) doubts.push(waiting === 1 ? say('waiting.one') : say('waiting.many', waiting))
+    if (unsigned.length > 0) doubts.push(say('unsigned.named', unsigned.join(' ')))
+    if (keyring.trust === 'first_seen' && keyring.seen.size > 0) doubts.push(say('key_unknown.file'))
+    if (this.#uncompared.size > 0) doubts.push(say('not_compared.receipt', [...this.#uncompared].join(' ')))
     return doubts
   }
 }
 
 /** Reads what may be a receipt. @throws Refused `malformed_receipt` */
 function readReceipt(value: unknown): { id: string; entries: Fields[]; openings: unknown[] } {
-  const malformed = (sentence: string) => new Refused('malformed_receipt', sentence)
   if (!isObject(value) || typeof value['id'] !== 'string' || value['id'] === '')
-    throw malformed('it names no record')
+    throw refusal('malformed_receipt.id')
   const { id, entries, openings = [], sealed } = value
-  if (!Array.isArray(entries) || entries.length === 0) throw malformed('it has no entries')
+  if (!Array.isArray(entries) || entries.length === 0) throw refusal('malformed_receipt.entries')
   if (!entries.every((item) => isObject(item) && typeof item['sealed'] === 'boolean'))
-    throw malformed('an entry does not say whether it is sealed')
-  if (sealed !== entries.every((item: Fields) => item['sealed']))
-    throw malformed('sealed does not say whether all its entries are')
-  if (!Array.isArray(openings)) throw malformed('openings is not a list')
+    throw refusal('malformed_receipt.sealed')
+  if (sealed !== entries.every((item: Fields) => item['sealed'])) throw refusal('malformed_receipt.whole')
+  if (!Array.isArray(openings)) throw refusal('malformed_receipt.openings')
   return { id, entries: entries as Fields[], openings }
 }
 
 /** Checks that an entry is in its seal where its index says. @throws Refused */
 function checkPath(item: Fields, entry: LedgerEntry, { seal }: ReadSeal): void {
   const { leaf, index, path, seq } = item
-  if (seq !== seal.seq)
-    throw new Refused('malformed_receipt', `stands under seal ${show(seq)} and brings seal ${seal.seq}`)
+  if (seq !== seal.seq) throw refusal('malformed_receipt.seal', show(seq), seal.seq)
   checkLeaf(entry, leaf)
   if (isWhole(index) && seal.from_id + index !== entry.id)
-    throw new Refused('wrong_index', `index ${index} of seal ${seal.seq} is entry ${seal.from_id + index}`)
+    throw refusal('wrong_index', index, seal.seq, seal.from_id + index)
   checkInclusion({ leaf, path, root: seal.root, index, count: seal.count })
 }
 
@@ -301,10 +273,11 @@ export function checkInclusion({ leaf, path, root, index, count }: Fields): void
   const isStep = (step: unknown) =>
     isObject(step) && isHexHash(step['hash']) && (step['side'] === 'left' || step['side'] === 'right')
   if (!isHexHash(leaf) || !isHexHash(root) || !Array.isArray(path) || !path.every(isStep))
-    throw new Refused('malformed_proof', 'it is not leaf, root and a path of {hash, side}')
+    throw refusal('malformed_proof')
   const steps = path as PathStep[]
   const verdict = verifyInclusion({ leaf, path: steps, root, index: index as number, count: count as number })
-  if (!verdict.ok) throw new Refused(verdict.reason, verdict.message)
+  if (!verdict.ok)
+    throw refusal(verdict.reason === 'wrong_root' ? 'wrong_root.path' : verdict.reason, index, count)
 }
 
 /**
@@ -318,7 +291,6 @@ function checkOpening(
   recordId: string,
   entries: ReadonlyMap<number, LedgerEntry>,
 ): AuthorAt[] {
-  const wrong = (sentence: string) => new Refused('wrong_opening', sentence)
   const { entry_id: entryId, field, salt, content } = isObject(opening) ? opening : {}
   if (
     !isObject(opening) ||
@@ -326,35 +298,32 @@ function checkOpening(
     !isHexHash(salt) ||
     !Object.hasOwn(opening, 'content')
   )
-    throw wrong('it is not {entry_id, field, salt, content}')
+    throw refusal('wrong_opening.form')
   const entry = entries.get(entryId as number)
-  if (entry === undefined) throw wrong('there is no such entry in the receipt')
+  if (entry === undefined) throw refusal('wrong_opening.entry')
   const commitment = memberOf(entry.data, field)
-  if (!isHexHash(commitment)) throw wrong(`the entry has no commitment in ${show(field)}`)
-  if (!inCanonicalForm('wrong_opening', () => isOpenedBy(commitment, salt, content as JsonValue)))
-    throw wrong(`salt and content do not give the commitment in ${show(field)}`)
+  if (!isHexHash(commitment)) throw refusal('wrong_opening.field', show(field))
+  if (!inCanonicalForm('wrong_opening.json', () => isOpenedBy(commitment, salt, content as JsonValue)))
+    throw refusal('wrong_opening.commitment', show(field))
   // Commitments of earlier versions are to the content alone.
   if (isObject(content) && Object.hasOwn(content, 'id') && content['id'] !== recordId)
-    throw wrong(`its content is of another record, ${show(content['id'])}`)
+    throw refusal('wrong_opening.record', show(content['id']))
   return checkOpenedAuthor(opening, entry)
 }
 
 /** Finds the largest checkpoint in a receipt, before anything of it is checked; undefined if it has none. */
 export function newestCheckpoint(receipt: unknown): SignedLog | undefined {
   let newest: SignedLog | undefined
-  const entries = isObject(receipt) && Array.isArray(receipt['entries']) ? receipt['entries'] : []
-  for (const item of entries) {
-    const proof = readLogProof(isObject(item) ? item['tlog_proof'] : undefined)
-    const read = proof.kind === 'held' ? readCheckpoint(proof.value.checkpoint) : proof
-    if (read.kind === 'held' && read.value.size > (newest?.size ?? -1)) newest = read.value
+  for (const item of itemsIn(receipt)) {
+    const read = new Findings().run('', () => readCheckpoint(readLogProof(item['tlog_proof']).checkpoint))
+    if (read.held && read.value.size > (newest?.size ?? -1)) newest = read.value
   }
   return newest
 }
 
 /** The keys that a receipt's seals name. */
 export const keysIn = (receipt: unknown): unknown[] =>
-  isObject(receipt) && Array.isArray(receipt['entries'])
-    ? receipt['entries'].map((item: unknown) =>
-        isObject(item) && isObject(item['seal']) ? item['seal']['pubkey'] : undefined,
-      )
-    : []
+  itemsIn(receipt).map(({ seal }) => (isObject(seal) ? seal['pubkey'] : undefined))
+
+const itemsIn = (receipt: unknown): Fields[] =>
+  isObject(receipt) && Array.isArray(receipt['entries']) ? receipt['entries'].filter(isObject) : []

@@ -3,8 +3,8 @@ import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import https from 'node:https'
 import { setTimeout as sleep } from 'node:timers/promises'
 import zlib from 'node:zlib'
-import { NEXT_GOES_ON, type Source } from './chain.ts'
-import { Unchecked, type Findings } from './findings.ts'
+import type { Source } from './chain.ts'
+import { Unchecked, unchecked, type Findings } from './findings.ts'
 import { readConsistency, type Consistency } from './light.ts'
 import {
   isObject,
@@ -59,9 +59,8 @@ export function serviceSource(base: string, patience: Patience): Source {
     }
     const answer = await getJson(url(), patience, ease)
     const items = isObject(answer) ? answer[name] : undefined
-    if (!Array.isArray(items)) throw unreachable(`${url()} does not answer with a list of ${name}`)
-    if (items.length > limits[name])
-      throw unreachable(`${url()} answers with more ${name} than it was asked for`)
+    if (!Array.isArray(items)) throw unchecked('unreachable.list', url(), name)
+    if (items.length > limits[name]) throw unchecked('unreachable.more', url(), name)
     return items
   }
   return {
@@ -129,20 +128,11 @@ export function judgeClock(findings: Findings, { ahead }: Patience): void {
     findings.future = { ...future, serviceNow: future.now + ahead }
   else if (findings.total === 1) {
     const behind = ahead < 120 ? `${ahead} s` : `${Math.floor(ahead / 60)} min`
-    throw new Unchecked(
-      'wrong_clock',
-      `the newest seal is dated ${future.at} by the service and this machine's clock says ${future.now}; this machine's clock is ${behind} behind, or the service's Date and its seals are wrong together`,
-    )
+    throw unchecked('wrong_clock', future.at, future.now, behind)
   }
 }
 
-const unreachable = (message: string) => new Unchecked('unreachable', message)
-
-const tooSlow = ({ deadlineMs }: Patience) =>
-  new Unchecked(
-    'deadline',
-    `the service had not answered everything within ${deadlineMs / 1000} s (--deadline)${NEXT_GOES_ON}`,
-  )
+const tooSlow = ({ deadlineMs }: Patience) => unchecked('deadline', deadlineMs / 1000)
 
 /** A failure of the connection, or one that the service calls passing: worth asking again. */
 class Passing extends Error {
@@ -168,7 +158,7 @@ const getJson = (url: string, patience: Patience, ease?: () => string | undefine
       try {
         return parseJson(body ?? '')
       } catch (error) {
-        throw unreachable(`${asked} does not answer in JSON: ${(error as Error).message.slice(0, 200)}`)
+        throw unchecked('unreachable.json', asked, (error as Error).message.slice(0, 200))
       }
     },
     ease,
@@ -194,7 +184,7 @@ async function askAgain<T>(
       if (!(error instanceof Passing)) throw error
       const smaller = error.isBusy ? ease() : undefined
       const pause = RETRY_PAUSES_MS[smaller === undefined ? repeats++ : 0]
-      if (pause === undefined) throw unreachable(`${asked}: ${error.message}`)
+      if (pause === undefined) throw unchecked('unreachable.again', asked, error.message)
       asked = smaller ?? asked
       const pauseMs = error.retryAfterMs ?? pause
       if (performance.now() + pauseMs > patience.endsAt) throw tooSlow(patience)
@@ -227,11 +217,11 @@ async function getBody(
         status === 503 || status === 429,
         readRetryAfter(headers['retry-after']),
       )
-    if (![301, 302, 303, 307, 308].includes(status)) throw unreachable(`${url} answered ${status}`)
+    if (![301, 302, 303, 307, 308].includes(status)) throw unchecked('unreachable.status', url, status)
     const { location = '' } = headers
     const route = location.startsWith(`${origin}/`) ? location.slice(origin.length) : location
-    if (!/^\/(?!\/)[!-~]*$/.test(route)) throw unreachable(`${url} redirects to another origin`)
-    if (redirects === MAX_REDIRECTS) throw unreachable(`${url} redirects without end`)
+    if (!/^\/(?!\/)[!-~]*$/.test(route)) throw unchecked('unreachable.origin', url)
+    if (redirects === MAX_REDIRECTS) throw unchecked('unreachable.redirects', url)
     address = origin + route
   }
 }
@@ -250,11 +240,11 @@ function compareClocks(patience: Patience, date = ''): void {
 
 function decompress(url: string, encoding = 'identity', body: Buffer): Uint8Array {
   if (encoding === 'identity') return body
-  if (encoding !== 'gzip') throw unreachable(`${url} answers in an encoding that was not asked for`)
+  if (encoding !== 'gzip') throw unchecked('unreachable.encoding', url)
   try {
     return gunzip(body)
   } catch {
-    throw unreachable(`${url} answers with gzip that is broken, or of more than ${MAX_ANSWER_BYTES} bytes`)
+    throw unchecked('unreachable.gzip', url, MAX_ANSWER_BYTES)
   }
 }
 
@@ -289,8 +279,7 @@ async function getOnce(
     let bytes = 0
     for await (const part of response as AsyncIterable<Buffer>) {
       bytes += part.length
-      if (bytes > MAX_ANSWER_BYTES)
-        throw unreachable(`${url} answers with more than ${MAX_ANSWER_BYTES} bytes`)
+      if (bytes > MAX_ANSWER_BYTES) throw unchecked('unreachable.large', url, MAX_ANSWER_BYTES)
       parts.push(part)
     }
     return { status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(parts) }
@@ -299,6 +288,6 @@ async function getOnce(
     if (error instanceof Unchecked) throw error
     if (!signal.aborted) throw new Passing((error as Error).message || 'no connection')
     if (leftMs < patience.timeoutMs) throw tooSlow(patience)
-    throw unreachable(`${url} gave no whole answer within ${timeoutMs / 1000} s`)
+    throw unchecked('unreachable.slow', url, timeoutMs / 1000)
   }
 }

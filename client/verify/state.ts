@@ -3,7 +3,7 @@ import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { KeyForm } from '../../shared/crypto/key-tree.ts'
 import type { Seal } from '../../shared/crypto/seal-payload.ts'
-import { Unchecked } from './findings.ts'
+import { Findings, Unchecked } from './findings.ts'
 import { readCheckpoint, type LogHead, type SignedLog } from './light.ts'
 import { isMoneyState, type MoneyState } from './money.ts'
 import { readOwed } from './owed.ts'
@@ -68,12 +68,12 @@ export const memoryOf = (remembered: Remembered | undefined): Memory | undefined
 export function seenLog(remembered: Remembered | undefined): LogHead | SignedLog | undefined {
   const memory = memoryOf(remembered)
   if (memory === undefined) return undefined
-  const walked = new GrowingTree(undefined, memory.log.size, memory.log.frontier).head()
+  const walked = GrowingTree.ofLog(memory.log).head()
   const shown = memory.checkpoint === undefined ? undefined : readCheckpoint(memory.checkpoint)
-  return shown?.kind === 'held' && shown.value.size >= walked.size ? shown.value : walked
+  return shown !== undefined && shown.size >= walked.size ? shown : walked
 }
 
-const isCheckpoint = (note: unknown): boolean => readCheckpoint(note).kind === 'held'
+const isCheckpoint = (note: unknown): boolean => new Findings().run('', () => readCheckpoint(note)).held
 const countBits = (size: number): number => size.toString(2).replaceAll('0', '').length
 
 const FORMS: { readonly [field: string]: (value: unknown) => boolean } = {

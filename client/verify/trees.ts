@@ -20,6 +20,11 @@ export class GrowingTree {
   readonly frontier: Uint8Array[]
   readonly #join: typeof logNodeHash
 
+  /** A log that can grow, of what is remembered of it. */
+  static ofLog({ size, frontier }: ReturnType<GrowingTree['state']>): GrowingTree {
+    return new GrowingTree(undefined, size, frontier)
+  }
+
   /** @param frontier 64 hex characters each */
   constructor(join = logNodeHash, count = 0, frontier: readonly string[] = []) {
     this.#join = join
@@ -43,7 +48,7 @@ export class GrowingTree {
   }
 
   /** As it is remembered. */
-  state(): { size: number; frontier: string[] } {
+  state(): { readonly size: number; readonly frontier: readonly string[] } {
     return { size: this.count, frontier: this.frontier.map((root) => Buffer.from(root).toString('hex')) }
   }
 }

@@ -36,7 +36,7 @@ export function parseJson(source: Uint8Array | string): unknown {
 }
 
 /** Counts what stands outside strings of a text that is to be JSON: colons, lists and objects, their nesting. */
-function measureJson(text: string): { members: number; depth: number; containers: number } {
+export function measureJson(text: string): { members: number; depth: number; containers: number } {
   let members = 0
   let containers = 0
   let depth = 0
@@ -73,7 +73,7 @@ export const isHexHash = (value: unknown): value is string =>
   typeof value === 'string' && HEX_HASH.test(value)
 
 /** The value of a member that an object has by itself; undefined if it has none. */
-export const memberOf = (value: Fields, name: string): unknown =>
+export const memberOf = <T>(value: { readonly [name: string]: T }, name: string): T | undefined =>
   Object.hasOwn(value, name) ? value[name] : undefined
 
 /** The 64 bytes of a signature in base64; undefined unless the text is their canonical form. */

@@ -1,6 +1,6 @@
 /**
  * Writes both clients' methods, one for each operation of the OpenAPI document that the service serves, and the
- * schemas by which the TypeScript client checks answers.
+ * forms by which they check answers.
  */
 import * as prettier from 'prettier'
 import { fileURLToPath } from 'node:url'
@@ -201,18 +201,15 @@ export async function toMethods(document: Document): Promise<string> {
     const query = first === undefined ? (isPost ? 'body' : 'query') : `{ ${first.name}, ...query }`
     const given2 = [url, ...(isSent ? [query] : [])]
     if (answer === undefined)
-      return `${noteOf(summary)}${name}: async (${args.join(', ')}) => (await ${isText ? 'texts' : 'documents'}.get<{ document: ${isText ? 'string' : 'OpenApi'} }>(ANY, ${given2.join(', ')})).document,`
+      return `${noteOf(summary)}${name}: async (${args.join(', ')}) => (await ${isText ? 'texts' : 'documents'}.get<{ document: ${isText ? 'string' : 'OpenApi'} }>(undefined, ${given2.join(', ')})).document,`
     const call = isPost ? 'post' : isDelete ? 'remove' : isOnce ? 'getOnce' : 'get'
-    return `${noteOf(summary)}${name}: (${args.join(', ')}) => ${isOwn ? 'authed' : 'open'}.${call}<wire.${answer}>(SCHEMAS.${answer}, ${given2.join(', ')}),`
+    return `${noteOf(summary)}${name}: (${args.join(', ')}) => ${isOwn ? 'authed' : 'open'}.${call}<wire.${answer}>('${answer}', ${given2.join(', ')}),`
   })
   return format(
     'client/routes.ts',
     `// ${NOTE}
 import { pathSegment, type Calls } from "./http.ts"
-import { SCHEMAS } from "./schemas.ts"
 import type * as wire from "./wire.ts"
-
-const ANY = {}
 
 /** An OpenAPI 3.1 document; what stands in its parts is that standard's. */
 export interface OpenApi {
@@ -234,30 +231,99 @@ ${methods.join('\n')}
 
 const noteOf = (summary: string): string => `/** ${summary} */\n`
 
-/** The text of client/schemas.ts. */
-export async function toSchemas(document: Document): Promise<string> {
+/**
+ * The forms of answers in the notation that both clients read: a line for each name, which is that in the document.
+ *
+ *   s n i t b z a o   text, a number, a whole number, a time in Unix seconds, true or false, null, a list, an object;
+ *                     one of several; none: anything
+ *   /N                text of the pattern with this number
+ *   >N <N             a number from, and up to
+ *   [form]            what is in a list
+ *   {name form,…}     the fields of an object, with ? after the name of one that may be absent
+ *   *(form)           its other fields
+ *   #a b=true;c#      an object that has several forms: the fields that each requires, and booleans that it fixes
+ *   Name, f|f, f&f    the form of that name, one of two, and both
+ */
+function formsOf(document: Document): { forms: string; names: string[]; patterns: string[] } {
   const { schemas } = document.components
-  const reached = new Map<string, object>()
+  const patterns: string[] = []
+  const reached = new Map<string, string>()
+  const write = (schema: Checked): string => {
+    if (schema.$ref !== undefined) {
+      reach(schema.$ref)
+      return schema.$ref
+    }
+    if (schema.anyOf !== undefined) return schema.anyOf.map(write).join('|')
+    if (schema.allOf !== undefined) return schema.allOf.map(write).join('&')
+    const { type, pattern, minimum, maximum, items, properties, optional = [], others, forms } = schema
+    if (pattern !== undefined && !patterns.includes(pattern)) patterns.push(pattern)
+    const fields = Object.entries(properties ?? {}).map(
+      ([name, one]) => `${name}${optional.includes(name) ? '?' : ''} ${write(one)}`,
+    )
+    return [
+      [type ?? []]
+        .flat()
+        .map((one) => (maximum === LAST_SECOND && one === 'integer' ? 't' : LETTERS[one]))
+        .join(''),
+      pattern === undefined ? '' : `/${patterns.indexOf(pattern)}`,
+      minimum === undefined ? '' : `>${minimum}`,
+      maximum === undefined || maximum === LAST_SECOND ? '' : `<${maximum}`,
+      items === undefined ? '' : `[${write(items)}]`,
+      properties === undefined ? '' : `{${fields.join(',')}}`,
+      others === undefined ? '' : `*(${write(others)})`,
+      forms === undefined ? '' : `#${forms.map(writeForm).join(';')}#`,
+    ].join('')
+  }
   const reach = (name: string): void => {
     const schema = schemas[name]
     if (reached.has(name) || schema === undefined) return
-    const made = checked(withoutOk(name, schema), name)
-    reached.set(name, made)
-    for (const [, other = ''] of JSON.stringify(made).matchAll(/"#\/\$defs\/(\w+)"/g)) reach(other)
+    reached.set(name, '') // a form that names itself ends here
+    reached.set(name, write(checked(withoutOk(name, schema), name)))
   }
   for (const { answer } of methodsOf(document)) if (answer !== undefined) reach(answer)
-  const rows = [...reached].map(([name, schema]) => `${name}: ${JSON.stringify(schema)},`)
+  const lines = [...reached].map(([name, form]) => `${name} ${form}`)
+  return { forms: lines.join('\n'), names: [...reached.keys()], patterns }
+}
+
+const LETTERS: Readonly<Record<string, string>> = {
+  ...{ string: 's', number: 'n', integer: 'i', boolean: 'b', null: 'z', array: 'a', object: 'o' },
+}
+
+const writeForm = ({ required, const: fixed = {} }: NonNullable<Checked['forms']>[number]): string =>
+  [...required, ...Object.entries(fixed).map(([name, value]) => `${name}=${value}`)].join(' ')
+
+/** The text of client/schemas.ts. */
+export async function toSchemas(document: Document): Promise<string> {
+  const { forms, names, patterns } = formsOf(document)
   return format(
     'client/schemas.ts',
     `// ${NOTE}
-import type { Schema } from "./answer-check.ts"
 
-/** The forms of answers, without \`ok\`, and of what stands in them, by their names in the document. */
-export const SCHEMAS = {
-${rows.join('\n')}
-} satisfies Record<string, Schema> as Readonly<Record<${[...reached.keys()].map((name) => `'${name}'`).join(' | ')}, Schema>>
+/** The forms of answers, without \`ok\`, and of what stands in them; answer-check.ts reads them. */
+export const FORMS = ${JSON.stringify(forms.split('\n'))}
+
+/** What texts look like, by their numbers in FORMS. */
+export const PATTERNS: readonly string[] = ${JSON.stringify(patterns)}
+
+export type AnswerName = ${names.map((name) => `'${name}'`).join(' | ')}
 `,
   )
+}
+
+/** The text of client/python/agent_network/forms.py. */
+export function toPythonForms(document: Document): string {
+  const { forms, patterns } = formsOf(document)
+  const list = (texts: readonly string[]) => texts.map((text) => `    ${JSON.stringify(text)},\n`).join('')
+  return `# ${NOTE}
+
+# The forms of answers, without \`ok\`, and of what stands in them; answer_check.py reads them.
+FORMS = (
+${list(forms.split('\n'))})
+
+# What texts look like, by their numbers in FORMS.
+PATTERNS = (
+${list(patterns)})
+`
 }
 
 /** One of a set of words that may grow: it has to be a word, so that it can stand in a line. */
@@ -265,18 +331,36 @@ const WORD = String.raw`^\S{1,256}$`
 /** The end of the year 9999 in Unix seconds. */
 const LAST_SECOND = 253_402_300_799
 
-/** What of a schema the check of an answer needs. @param name of the field */
-function checked(schema: Schema, name: string): object {
+/** What of a schema the check of an answer needs. */
+interface Checked {
+  $ref?: string
+  type?: string | readonly string[]
+  pattern?: string
+  minimum?: number
+  maximum?: number
+  items?: Checked
+  properties?: Readonly<Record<string, Checked>>
+  /** The fields that may be absent. */
+  optional?: readonly string[]
+  others?: Checked
+  forms?: NonNullable<Schema['x-forms']>
+  anyOf?: readonly Checked[]
+  allOf?: readonly Checked[]
+}
+
+/** @param name of the field */
+function checked(schema: Schema, name: string): Checked {
   const { $ref, type, description = '', format: form, pattern, anyOf, allOf, items } = schema
-  if ($ref !== undefined) return nameIn($ref) === 'JsonValue' ? {} : { $ref: `#/$defs/${nameIn($ref)}` }
+  if ($ref !== undefined) return nameIn($ref) === 'JsonValue' ? {} : { $ref: nameIn($ref) }
   if (anyOf !== undefined && schema.properties === undefined)
     return { anyOf: anyOf.map((one) => checked(one, name)) }
   if (allOf !== undefined) return { allOf: allOf.map((one) => checked(one, name)) }
-  const types = [type ?? []].flat()
+  if (type === undefined) return {}
+  const types = [type].flat()
   if (types.includes('integer'))
     return {
       type,
-      ...((schema.minimum ?? 0) === 0 ? {} : { minimum: schema.minimum }),
+      ...((schema.minimum ?? 0) === 0 ? {} : { minimum: schema.minimum as number }),
       ...(/(^|_)(at|by)$/.test(name) ? { maximum: LAST_SECOND } : {}),
       ...(schema.maximum === undefined ? {} : { maximum: schema.maximum }),
     }
@@ -288,17 +372,16 @@ function checked(schema: Schema, name: string): object {
     return { type, ...(shown === undefined ? {} : { pattern: shown }) }
   }
   if (type === 'array') return { type, items: checked(items ?? {}, name) }
-  if (type !== 'object') return type === undefined ? {} : { type }
+  if (type !== 'object') return { type }
   const { properties = {}, required = [], additionalProperties: others, 'x-forms': forms } = schema
-  const optional = Object.keys(properties).filter((field) => !required.includes(field))
   return {
     type,
     properties: Object.fromEntries(
       Object.entries(properties).map(([field, one]) => [field, checked(one, field)]),
     ),
-    ...(optional.length === 0 ? {} : { optional }),
-    ...(forms === undefined ? {} : { 'x-forms': forms }),
-    ...(typeof others === 'object' ? { additionalProperties: checked(others, '') } : {}),
+    optional: Object.keys(properties).filter((field) => !required.includes(field)),
+    ...(forms === undefined ? {} : { forms }),
+    ...(typeof others === 'object' ? { others: checked(others, '') } : {}),
   }
 }
 
@@ -315,7 +398,8 @@ export function toPythonMethods(document: Document): string {
       ...(isOnce ? ['once=True'] : []),
     ]
     const call = isText ? 'text' : isPost ? 'post' : isDelete ? 'delete' : 'get'
-    const given = [url, ...(sent.length > 0 ? [dict] : []), ...options].join(', ')
+    const named = answer === undefined ? [] : [`form="${answer}"`]
+    const given = [url, ...(sent.length > 0 ? [dict] : []), ...options, ...named].join(', ')
     return `
     def ${toSnake(method.name)}(${signature(method)}) -> ${result}:
         """${method.summary}"""

@@ -6,7 +6,7 @@ import { openContext } from '../../shared/context.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { fileURLToPath } from 'node:url'
-import { toMethods, toPythonAsync, toPythonMethods, toSchemas } from './client-methods.ts'
+import { toMethods, toPythonAsync, toPythonForms, toPythonMethods, toSchemas } from './client-methods.ts'
 import { toPython, toTypeScript, type Document } from './client-types.ts'
 
 /** The generated files, relative to the project's root, and the function that gives each one's text. */
@@ -15,6 +15,7 @@ export const CLIENT_FILES = {
   'client/routes.ts': toMethods,
   'client/schemas.ts': toSchemas,
   'client/python/agent_network/wire.py': toPython,
+  'client/python/agent_network/forms.py': toPythonForms,
   'client/python/agent_network/client.py': toPythonMethods,
   'client/python/agent_network/aio.py': toPythonAsync,
 } as const

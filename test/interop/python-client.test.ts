@@ -195,7 +195,9 @@ describe.skipIf(!canRunPythonVerifier())('the Python client (skipped if there is
       requests++
       if (requests === 1)
         return void response.socket?.end('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"ok":')
-      response.end(JSON.stringify({ ok: true, status: requests === 2 ? 'verifying' : 'credited' }))
+      const status = requests === 2 ? 'verifying' : 'credited'
+      const counts = { accepted: 0, rejected: [], shares_accepted: 0, shares_required: 1, credited_days: 0 }
+      response.end(JSON.stringify({ ok: true, order_id: 'wrk_1', status, ...counts, pass_until: null }))
     }
     expect([await runAgainst(lostOnce, HANDING_IN), requests]).toEqual(['credited', 3])
   })

@@ -1,5 +1,7 @@
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -185,6 +187,25 @@ describe('whoever checks what a venue holds', () => {
       verdict: 'unchecked',
       reasons: ['node', 'node'],
     })
+  })
+
+  it('counts sums of Monero above 2^53 to the piconero', async () => {
+    const owedBy = ({ chain }: Venue): bigint => {
+      const { data } = chain.entries.at(-1) as { data: { liabilities?: { xmr: Record<string, string> } } }
+      return Object.values(data.liabilities?.xmr ?? {}).reduce((sum, part) => sum + BigInt(part), 0n)
+    }
+    const venue = honest.find((one) => owedBy(one) > 0n && owedBy(one) % 2n === 1n) as Venue
+    const spent = 2n ** 53n + 3n // a double of it is one more, and that of the total is exact
+    const server = createServer((_, response) =>
+      response.end(
+        `{"result":{"good":true,"note":"\\"9007199254740993","spent":${spent},"total":${spent + owedBy(venue)}}}`,
+      ),
+    )
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const nodes = { nanoRpc: `${urlOf(venue)}/nano`, moneroRpc: `http://127.0.0.1:${port}` }
+    const { text } = await judge(venue, nodes).finally(() => server.close())
+    expect(text).toContain(`xmr: covered, ${owedBy(venue)} for ${owedBy(venue)} owed`)
   })
 
   it.skipIf(!canRunPythonVerifier()).each([

@@ -4,7 +4,8 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { createSearch, createSimdSearch, searchBlockPlainly } from '../../client/miner/block-search.ts'
+import { searchBlockPlainly } from '../../client/miner/block.ts'
+import { createSearch, createSimdSearch } from '../../client/miner/block-search.ts'
 import { mineShares, solveWork, type MiningProgress } from '../../client/miner/miner.ts'
 import { advancePosition, assertPosition, drawPosition } from '../../client/miner/position.ts'
 import {
@@ -197,7 +198,8 @@ test(
   async () => {
     const prefix = randomPrefix()
     const script = `
-    import { createSearch, searchBlockPlainly } from ${JSON.stringify(new URL('../../client/miner/block-search.ts', import.meta.url))}
+    import { createSearch } from ${JSON.stringify(new URL('../../client/miner/block-search.ts', import.meta.url))}
+    import { searchBlockPlainly } from ${JSON.stringify(new URL('../../client/miner/block.ts', import.meta.url))}
     import { canRunSimd } from ${JSON.stringify(new URL('../../client/miner/wasm-module.ts', import.meta.url))}
     import { solveWork } from ${JSON.stringify(new URL('../../client/miner/miner.ts', import.meta.url))}
     const order = { prefix: '${prefix}', difficultyBits: 12 }

@@ -8,7 +8,7 @@ import { createSearch } from '../../client/miner/block-search.ts'
 import { mineShares } from '../../client/miner/miner.ts'
 import { createProgramRunner, prepareNativeSearch } from '../../client/miner/native-search.ts'
 import { advancePosition, drawPosition } from '../../client/miner/position.ts'
-import { BLOCK_NONCES } from '../../client/miner/sha256-simd.ts'
+import { BLOCK_NONCES } from '../../client/miner/block.ts'
 import { isShare } from '../../shared/crypto/pow.ts'
 import { FULL } from '../support/full.ts'
 

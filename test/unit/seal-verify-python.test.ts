@@ -1,9 +1,11 @@
+import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { WORDING } from '../../client/verify/wording.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { leafHash } from '../../shared/crypto/merkle.ts'
 import { FULL } from '../support/full.ts'
@@ -46,6 +48,12 @@ describe.skipIf(!isAvailable)(
     afterAll(() => {
       python.stop()
       rmSync(folder, { recursive: true })
+    })
+
+    it('say everything in the same words', () => {
+      const program = `import json, runpy; print(json.dumps(runpy.run_path("${PYTHON_VERIFIER[1]}")["SENTENCES"]))`
+      const printed = execFileSync(PYTHON_VERIFIER[0], ['-c', program], { encoding: 'utf8' })
+      expect(JSON.parse(printed)).toEqual(WORDING)
     })
 
     const inNode = (...args: string[]) => reportIn(folder, verifyInNode, args)

@@ -67,8 +67,8 @@ describe('the verifiers as files', () => {
     const known = [
       'argparse',
       'base64',
-      'base64',
       'binascii',
+      'calendar',
       'hashlib',
       'http',
       'json',

@@ -12,6 +12,7 @@ import urllib.request
 import zlib
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, TypeVar
 
+from .answer_check import find_problem
 from .errors import Refusal, TransportError
 
 API_BASE = "/api/v1"
@@ -56,12 +57,12 @@ class Transport:
         self._token = token
         self._timeout = timeout
 
-    def get(self, path: str, query: Optional[Mapping[str, Any]] = None, own: bool = False, once: bool = False) -> Any:
-        """A GET, tried again after a 503 that says when, unless `once`."""
+    def get(self, path: str, query: Optional[Mapping[str, Any]] = None, own: bool = False, once: bool = False, form: str = "") -> Any:
+        """A GET, tried again after a 503 that says when, unless `once`. `form`: the name of its answer's form, if it has one."""
         url = path + _query_text(query)
         for repeat in range(MAX_REPEATS + 1):
             try:
-                return self._answer("GET", url, None, own)
+                return self._answer("GET", url, None, own, form)
             except Refusal as error:
                 wait = error.retry_after
                 is_last = once or repeat == MAX_REPEATS
@@ -70,25 +71,28 @@ class Transport:
                 time.sleep(wait)
         raise AssertionError("not reached")
 
-    def post(self, path: str, body: Optional[Mapping[str, Any]] = None, own: bool = True) -> Any:
+    def post(self, path: str, body: Optional[Mapping[str, Any]] = None, own: bool = True, form: str = "") -> Any:
         """A POST, sent once."""
         given = {name: value for name, value in (body or {}).items() if value is not None}
-        return self._answer("POST", path, given, own)
+        return self._answer("POST", path, given, own, form)
 
-    def delete(self, path: str, own: bool = True) -> Any:
+    def delete(self, path: str, own: bool = True, form: str = "") -> Any:
         """A DELETE, sent once."""
-        return self._answer("DELETE", path, None, own)
+        return self._answer("DELETE", path, None, own, form)
 
     def text(self, path: str, query: Optional[Mapping[str, Any]] = None) -> str:
         """A GET whose answer is text."""
         return self._send("GET", path + _query_text(query), None, False)
 
-    def _answer(self, method: str, path: str, body: Optional[Mapping[str, Any]], own: bool) -> Any:
-        """Sends a request and parses its answer, an object with `ok` or the OpenAPI document."""
+    def _answer(self, method: str, path: str, body: Optional[Mapping[str, Any]], own: bool, form: str) -> Any:
+        """Sends a request and parses its answer, an object with `ok` and of that form, or the OpenAPI document."""
         text = self._send(method, path, body, own)
         answer = _parse(text)
         if isinstance(answer, dict) and (answer.get("ok") is True or "openapi" in answer):
-            return answer
+            problem = find_problem(form, answer) if form else None
+            if problem is None:
+                return answer
+            raise TransportError(f"{method} {path} was not answered as this service does: {problem}.", method != "GET")
         raise TransportError(f"{method} {path} was answered with {text[:60]!r}, which is no answer of this service.", method != "GET")
 
     def _send(self, method: str, path: str, body: Optional[Mapping[str, Any]], own: bool) -> str:

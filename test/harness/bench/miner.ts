@@ -6,7 +6,7 @@ import { createSearch } from '../../../client/miner/block-search.ts'
 import { prepareNativeSearch } from '../../../client/miner/native-search.ts'
 import { mineShares, type MiningProgress } from '../../../client/miner/miner.ts'
 import { advancePosition, drawPosition } from '../../../client/miner/position.ts'
-import { BLOCK_NONCES } from '../../../client/miner/sha256-simd.ts'
+import { BLOCK_NONCES } from '../../../client/miner/block.ts'
 import { findShares } from '../../../shared/crypto/pow.ts'
 import type { Solver } from '../../../shared/passes/solvers.ts'
 import {
