@@ -9,7 +9,13 @@ import { startTracing } from '../shared/platform/start-tracing.ts'
 import { runUntilStopped, StartError } from '../shared/platform/process.ts'
 import { keepHeartbeat } from '../shared/operation/heartbeat.ts'
 import { requireKeys } from '../shared/operation/require-keys.ts'
-import { QUEUE_NAMES, queueRow, type QueueName } from '../shared/platform/queue-table.ts'
+import {
+  isOfDoorbells,
+  QUEUE_NAMES,
+  queueRow,
+  QUEUES_TOGETHER,
+  type QueueName,
+} from '../shared/platform/queue-table.ts'
 import { HOUR_MS, SECOND_MS } from '../shared/platform/time.ts'
 import { startOperatorServer } from './operator/server.ts'
 import { startPool } from './pool.ts'
@@ -59,14 +65,6 @@ await runUntilStopped('workers', async (stopping) => {
   await tracer?.close()
 })
 
-/**
- * Doorbells are rung by a process that does nothing else: it alone connects to hosts that strangers name, so it
- * reads no secret but its own.
- */
-function isOfDoorbells(name: QueueName): boolean {
-  return queueRow(name).pool === 'doorbells'
-}
-
 /** The settings with the file of the doorbells' key, which lies in DATA_DIR if none is named. */
 function withDoorbellKey(config: Config): Config {
   const doorbellKeyFile = config.secrets.doorbellKeyFile ?? path.join(config.dataDir, 'doorbell-key')
@@ -115,7 +113,7 @@ function readArguments() {
  */
 function parseQueues(): QueueName[] {
   const { values } = readArguments()
-  if (values.queues === undefined) return QUEUE_NAMES.filter((name) => !isOfDoorbells(name))
+  if (values.queues === undefined) return QUEUES_TOGETHER
   const names = values.queues.split(',').map((name) => name.trim())
   const unknown = names.filter((name) => !QUEUE_NAMES.some((queue) => queue === name))
   if (unknown.length > 0)

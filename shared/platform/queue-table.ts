@@ -182,6 +182,14 @@ export const QUEUE_NAMES = Object.keys(QUEUES) as QueueName[]
 export const queueRow = (name: QueueName): QueueRow => QUEUES[name]
 
 /**
+ * Doorbells are rung by a process that does nothing else: it alone connects to hosts that strangers name, so it
+ * reads no secret but its own.
+ */
+export const isOfDoorbells = (name: QueueName): boolean => queueRow(name).pool === 'doorbells'
+/** All queues that one process may serve together. */
+export const QUEUES_TOGETHER = QUEUE_NAMES.filter((name) => !isOfDoorbells(name))
+
+/**
  * A killed worker's job is handed on after at most lock + stalled check = 10 s. A job whose worker was killed
  * often is still good work: only a failure that the handler threw uses up an attempt.
  */

@@ -23,7 +23,7 @@ import { FAULTS } from '../harness/faults/table.ts'
 import { startTestbed, type Testbed } from '../harness/testbed/testbed.ts'
 import { readStored } from '../harness/auditor/stored.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
-import { QUEUE_NAMES } from '../../shared/platform/queue-table.ts'
+import { QUEUES_TOGETHER } from '../../shared/platform/queue-table.ts'
 
 const KILLS = Number(process.env['EVENT_KILLS'] ?? 100)
 const SEED = Number(process.env['TORTURE_SEED'] ?? Math.floor(Date.now() / 86_400_000))
@@ -42,7 +42,12 @@ let world: World
 const readers: Agent[] = []
 
 beforeAll(async () => {
-  stack = await startTestbed({ members: 3, each: 2, groups: { all: QUEUE_NAMES }, report: () => undefined })
+  stack = await startTestbed({
+    members: 3,
+    each: 2,
+    groups: { all: QUEUES_TOGETHER },
+    report: () => undefined,
+  })
   stack.apis[1]?.shiftClock(CLOCK_AHEAD_MS)
   const history = startHistory()
   world = newWorld({ client: createClient(stack.urls, history), history, apis: 2 })

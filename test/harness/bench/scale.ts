@@ -4,7 +4,7 @@ import { parseAllDocuments } from 'yaml'
 import { findFreePort } from '../../../scripts/embedded/ports.ts'
 import { startServers, type TemporaryServers } from '../../../scripts/embedded/temporary.ts'
 import { newToken, toStoredToken } from '../../../shared/agents/token.ts'
-import { QUEUE_NAMES } from '../../../shared/platform/queue-table.ts'
+import { QUEUES_TOGETHER } from '../../../shared/platform/queue-table.ts'
 import { SECOND_MS } from '../../../shared/platform/time.ts'
 import { startProcess } from '../../support/processes.ts'
 import { compareWith, percentile, type Figure } from './figure.ts'
@@ -82,7 +82,7 @@ export async function benchScale(
     PORT: '0',
     OPERATOR_PORT: '0',
   }
-  const others = QUEUE_NAMES.filter((name) => name !== 'verify-shares').join()
+  const others = QUEUES_TOGETHER.filter((name) => name !== 'verify-shares').join()
   const operatorPort = await findFreePort()
   const operatorEnv = { OPERATOR_PORT: String(operatorPort), OPERATOR_TOKEN: TOKEN }
   const base = startProcess('workers/main.ts', { ...env, ...operatorEnv }, ['--queues', others])

@@ -6,7 +6,7 @@ import { createLog } from '../../../shared/platform/log.ts'
 import { ed25519PublicKey } from '../../../shared/crypto/ed25519.ts'
 import { NOTE_KEY } from '../../../shared/crypto/note.ts'
 import { readSealKey } from '../../../shared/ledger/seal-key.ts'
-import { QUEUE_NAMES, queueRow, type QueueName } from '../../../shared/platform/queue-table.ts'
+import { QUEUES_TOGETHER, queueRow, type QueueName } from '../../../shared/platform/queue-table.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
 import { numbersFor } from '../world/numbers.ts'
 import type { Network } from '../run.ts'
@@ -63,9 +63,9 @@ type Witness = Awaited<ReturnType<typeof startWitness>>
 export const fileIn = ({ testbed }: Pick<Gameday, 'testbed'>, name: string): string =>
   path.join(testbed.folder, name)
 
-/** The queues by pool: each pool is a process of its own, which a mishap can befall. */
+/** The queues by pool: each pool is a process of its own, which a mishap can befall. Doorbells are off. */
 export const queuesByPool = (): Record<string, QueueName[]> =>
-  Object.groupBy(QUEUE_NAMES, (name) => queueRow(name).pool)
+  Object.groupBy(QUEUES_TOGETHER, (name) => queueRow(name).pool)
 
 /** Makes a network on which all is well: an agent with a pass, money in the treasury, a backup noted. */
 export async function openGameday(

@@ -5,7 +5,7 @@ import { gatherRecords, type Gathered } from '../auditor/seen.ts'
 import { drawFault } from '../faults/plan.ts'
 import type { FaultKind } from '../faults/table.ts'
 import { run, type RunResult } from '../run.ts'
-import { QUEUE_NAMES } from '../../../shared/platform/queue-table.ts'
+import { QUEUES_TOGETHER } from '../../../shared/platform/queue-table.ts'
 import { numbersFor } from '../world/numbers.ts'
 import { readMarket, readSums } from './account.ts'
 import { injectFaults, injectUntilOver } from './faults.ts'
@@ -71,7 +71,7 @@ export async function runModel({
       testbed: {
         members: 1,
         each: 1,
-        groups: { workers: QUEUE_NAMES },
+        groups: { workers: QUEUES_TOGETHER },
         env: { INVOICE_MINUTES: minutes, PAY_BY_MINUTES: minutes, ACCEPT_HOURS, SWEEP_SECONDS: '2' },
         isFull: true,
       },
