@@ -1,43 +1,45 @@
 import fs from 'node:fs'
+import path from 'node:path'
 
-const PERIOD_MS = 200
-const NS = 1_000_000
+/** As containers have it. */
+const PERIOD_US = 100_000
+
+/** Where a group of processes with a part of a core is made, by the version of Linux's control groups. */
+const VERSIONS = [
+  {
+    root: '/sys/fs/cgroup/cpu',
+    files: (quota: number) => ({ 'cpu.cfs_period_us': `${PERIOD_US}`, 'cpu.cfs_quota_us': `${quota}` }),
+  },
+  { root: '/sys/fs/cgroup', files: (quota: number) => ({ 'cpu.max': `${quota} ${PERIOD_US}` }) },
+] as const
 
 /**
- * Gives a process a part of a core, as a container's quota does: in each period it is stopped once it has used up
- * its part.
+ * Gives a process a part of a core, as a container's quota does.
  *
  * @param part of one core
- * @returns a function that ends the quota, and lets the process run
+ * @returns a function that ends the quota
+ * @throws Error if this machine lets nobody limit processor time
  */
 export function limitProcessor(pid: number, part: number): () => void {
-  const allowedNs = part * PERIOD_MS * NS
-  let atPeriod = usedNs(pid)
-  let isStopped = false
-  const set = (stops: boolean): void => {
-    if (isStopped === stops) return
-    isStopped = stops
+  for (const { root, files } of VERSIONS) {
+    const folder = path.join(root, `agent-network-${pid}`)
     try {
-      process.kill(pid, stops ? 'SIGSTOP' : 'SIGCONT')
+      fs.mkdirSync(folder)
+      for (const [name, text] of Object.entries(files(Math.round(part * PERIOD_US))))
+        fs.writeFileSync(path.join(folder, name), text)
     } catch {
-      clearInterval(period) // it has ended
-      clearInterval(look)
+      if (fs.existsSync(folder)) fs.rmdirSync(folder)
+      continue
+    }
+    fs.writeFileSync(path.join(folder, 'cgroup.procs'), String(pid))
+    return () => {
+      if (fs.existsSync(`/proc/${pid}`)) fs.writeFileSync(path.join(root, 'cgroup.procs'), String(pid))
+      fs.rmdirSync(folder)
     }
   }
-  const period = setInterval(() => {
-    const used = usedNs(pid)
-    // What it used beyond its part counts in the next period.
-    atPeriod = Math.min(used, Math.max(atPeriod + allowedNs, used - allowedNs * 5))
-    if (used - atPeriod < allowedNs) set(false)
-  }, PERIOD_MS)
-  const look = setInterval(() => {
-    if (usedNs(pid) - atPeriod >= allowedNs) set(true)
-  }, PERIOD_MS / 20)
-  return () => {
-    clearInterval(period)
-    clearInterval(look)
-    set(false)
-  }
+  throw new Error(
+    'this machine has no control groups by which processor time is limited, or no right to make one',
+  )
 }
 
 /** Nanoseconds that all threads of a process have run; 0 if it has ended. */

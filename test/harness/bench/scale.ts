@@ -22,7 +22,7 @@ import { createScaler, type ScalingRule } from './scaling-rule.ts'
  */
 
 /** What a process may use of a core; the ScaledObject of the APIs means a whole one. */
-const PART_OF_CORE = { api: 0.1, shares: 0.02 } as const
+const PART_OF_CORE = { api: 0.25, shares: 0.05 } as const
 /** How often KEDA's measures are looked at by Kubernetes. */
 const LOOK_EVERY_MS = 15 * SECOND_MS
 const STEP_MS = 60 * SECOND_MS
@@ -30,8 +30,8 @@ const STEP_MS = 60 * SECOND_MS
 const STEPS = [
   { requests: 10, batches: 0 },
   { requests: 75, batches: 5 },
-  { requests: 150, batches: 30 },
-  { requests: 300, batches: 150 },
+  { requests: 150, batches: 20 },
+  { requests: 300, batches: 60 },
   { requests: 10, batches: 0 },
   { requests: 10, batches: 0 },
 ] as const
@@ -41,7 +41,7 @@ const AGENTS = 500
 const SHARES_A_BATCH = 100
 const SHARE_BITS = 4
 const BATCHES_EACH = 32
-const CONNECTIONS = 32
+const CONNECTIONS = 256
 /** What isn't answered by then counts as lost. */
 const ANSWER_WITHIN_MS = 30 * SECOND_MS
 const BODY = 'What an agent says in a post of a usual length, and to whom it may be of use. '.repeat(3)
