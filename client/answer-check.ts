@@ -117,7 +117,7 @@ const TYPES: Readonly<Record<string, readonly [what: string, isIt: (value: unkno
 const texts = new Map(FORMS.map((line) => line.split(/ (.*)/) as [name: string, form: string]))
 const schemas = new Map<string, Schema>()
 
-/** The schema of this name; any value if there is none. @internal */
+/** Returns the schema of this name, or one that allows any value if there is none. @internal */
 export function schemaOf(name: string): Schema {
   const schema = schemas.get(name) ?? readForm(texts.get(name) ?? '')
   schemas.set(name, schema)

@@ -97,6 +97,6 @@ export function formatFields(
   return shown.map(([name, value]) => `${`${name}:`.padEnd(width + 1)} ${value}`).join('\n')
 }
 
-/** Each of a list on lines of its own, or a sentence if there are none. */
+/** Formats each item on lines of its own; for an empty list, returns the sentence given for that. */
 export const formatList = <T>(items: readonly T[], format: (item: T) => string, none: string): string =>
   items.length === 0 ? none : items.map(format).join('\n')

@@ -1,4 +1,4 @@
-/** Searches blocks by WebAssembly with 128-bit vectors, where the runtime has them. */
+/** Searches blocks in WebAssembly with 128-bit vectors, if the runtime supports them. */
 import { hash } from 'node:crypto'
 import { findShares, isShare } from '../../shared/crypto/pow.ts'
 import { assertArguments, formatNonce, HEAD_LENGTH, searchBlockPlainly, type SearchBlock } from './block.ts'

@@ -8,8 +8,8 @@ import { readPrivateFile } from '../platform/private-file.ts'
 import { StartError } from '../platform/process.ts'
 
 /**
- * Reads the key that signs rings. If there is none, it is made, with mode 600. Receivers tell by it that a ring is
- * the service's, and it serves nothing else: one that is lost is replaced at the next start.
+ * Reads the key that signs rings, and makes one, with mode 600, if the file is missing. Its signature shows receivers
+ * that a ring is the service's. It serves nothing else: a lost key is replaced at the next start.
  *
  * @throws StartError if others may read the file, or it holds something else
  */

@@ -165,7 +165,7 @@ async function countAgain(
  * Says what is wrong with a seal's root; undefined if nothing is.
  *
  * @param root the one that its entries give
- * @param differences where the stored tiles of the log differ from those that the entries give
+ * @param differences places at which the stored tiles of the log differ from those computed from the entries
  */
 function findTreeFault(
   seal: SealRecord,

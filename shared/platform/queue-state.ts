@@ -1,7 +1,7 @@
 import type { Queue, QueueMeta } from 'bullmq'
 import { withDeadline } from './deadline.ts'
 import { QUEUE_NAMES, queueRow, type QueueName } from './queue-table.ts'
-import { type Queues } from './queues.ts'
+import type { Queues } from './queues.ts'
 import { SECOND_MS } from './time.ts'
 
 /** What one queue holds. Times in seconds. */

@@ -1,17 +1,8 @@
 import fs from 'node:fs'
-import path from 'node:path'
+import { makeControlGroup } from '../testbed/control-group.ts'
 
 /** As containers have it. */
 const PERIOD_US = 100_000
-
-/** Where a group of processes with a part of a core is made, by the version of Linux's control groups. */
-const VERSIONS = [
-  {
-    root: '/sys/fs/cgroup/cpu',
-    files: (quota: number) => ({ 'cpu.cfs_period_us': `${PERIOD_US}`, 'cpu.cfs_quota_us': `${quota}` }),
-  },
-  { root: '/sys/fs/cgroup', files: (quota: number) => ({ 'cpu.max': `${quota} ${PERIOD_US}` }) },
-] as const
 
 /**
  * Gives a process a part of a core, as a container's quota does.
@@ -21,25 +12,20 @@ const VERSIONS = [
  * @throws Error if this machine lets nobody limit processor time
  */
 export function limitProcessor(pid: number, part: number): () => void {
-  for (const { root, files } of VERSIONS) {
-    const folder = path.join(root, `agent-network-${pid}`)
-    try {
-      fs.mkdirSync(folder)
-      for (const [name, text] of Object.entries(files(Math.round(part * PERIOD_US))))
-        fs.writeFileSync(path.join(folder, name), text)
-    } catch {
-      if (fs.existsSync(folder)) fs.rmdirSync(folder)
-      continue
-    }
-    fs.writeFileSync(path.join(folder, 'cgroup.procs'), String(pid))
-    return () => {
-      if (fs.existsSync(`/proc/${pid}`)) fs.writeFileSync(path.join(root, 'cgroup.procs'), String(pid))
-      fs.rmdirSync(folder)
-    }
-  }
-  throw new Error(
-    'this machine has no control groups by which processor time is limited, or no right to make one',
-  )
+  const quota = String(Math.round(part * PERIOD_US))
+  const group = makeControlGroup(`agent-network-${pid}`, {
+    controller: 'cpu',
+    files: [
+      { 'cpu.cfs_period_us': String(PERIOD_US), 'cpu.cfs_quota_us': quota },
+      { 'cpu.max': `${quota} ${PERIOD_US}` },
+    ],
+  })
+  if (group === undefined)
+    throw new Error(
+      'this machine has no control groups by which processor time is limited, or no right to make one',
+    )
+  group.add(pid)
+  return () => group.end(pid)
 }
 
 /** Nanoseconds that all threads of a process have run; 0 if it has ended. */

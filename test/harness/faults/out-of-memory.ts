@@ -1,16 +1,15 @@
 import fs from 'node:fs'
-import path from 'node:path'
 import { orIfLate, waitFor } from '../../../scripts/embedded/wait.ts'
+import { makeControlGroup, type Limit } from '../testbed/control-group.ts'
 import type { Part } from '../testbed/part.ts'
 import type { Injected } from './fault.ts'
 
 const KILL_LIMIT_MS = 10_000
 
-/** Where a group of processes with a limit of memory is made, by the version of Linux's control groups. */
-const VERSIONS = [
-  { root: '/sys/fs/cgroup/memory', limitFile: 'memory.limit_in_bytes' },
-  { root: '/sys/fs/cgroup', limitFile: 'memory.max' },
-] as const
+const NO_MEMORY: Limit = {
+  controller: 'memory',
+  files: [{ 'memory.limit_in_bytes': '0' }, { 'memory.max': '0' }],
+}
 
 /**
  * Leaves a process no memory, so that the kernel kills it as soon as it asks for some; `heal` waits until it logs
@@ -23,38 +22,18 @@ export async function leaveNoMemory(part: Part | undefined): Promise<Injected | 
   const pid = part?.child.pid()
   if (part === undefined || pid === undefined) return undefined
   const upAtMs = part.upAtMs()
-  const group = makeGroup(`agent-network-${pid}`)
+  const group = makeControlGroup(`agent-network-${pid}`, NO_MEMORY)
   if (group === undefined) return undefined
   try {
-    fs.writeFileSync(path.join(group.folder, 'cgroup.procs'), String(pid))
+    group.add(pid)
     const isGone = await waitFor('the kernel', async () => (isRunning(pid) ? undefined : true), {
       limitMs: KILL_LIMIT_MS,
     }).catch(orIfLate(false))
     if (!isGone) throw new Error(`${part.name} lives without memory`)
     return { target: part.name, heal: () => part.whenUpAgain(upAtMs) }
   } finally {
-    if (isRunning(pid)) fs.writeFileSync(path.join(group.root, 'cgroup.procs'), String(pid))
-    fs.rmdirSync(group.folder)
+    group.end(pid)
   }
-}
-
-/** Makes a group without memory; undefined if there are no control groups of memory, or no right to make one. */
-function makeGroup(name: string): { root: string; folder: string } | undefined {
-  for (const { root, limitFile } of VERSIONS) {
-    const folder = path.join(root, name)
-    try {
-      fs.mkdirSync(folder)
-    } catch {
-      continue
-    }
-    try {
-      fs.writeFileSync(path.join(folder, limitFile), '0')
-      return { root, folder }
-    } catch {
-      fs.rmdirSync(folder)
-    }
-  }
-  return undefined
 }
 
 const isRunning = (pid: number): boolean => fs.existsSync(`/proc/${pid}`)
