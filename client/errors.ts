@@ -1,3 +1,13 @@
+/** An error of this client: `code` for programs, `message` for people. */
+export class CodedError<Code extends string = string> extends Error {
+  readonly code: Code
+
+  constructor(code: Code, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+  }
+}
+
 /** The body of a refusal, as the service sent it. */
 export type RefusalBody = { ok: false; error: string; message: string; field?: string }
 

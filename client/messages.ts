@@ -10,7 +10,7 @@ import type {
   ReadMessagesAnswer,
   SendMessageAnswer,
 } from './client.ts'
-import { RefusalError, TransportError } from './errors.ts'
+import { CodedError, RefusalError, TransportError } from './errors.ts'
 import { judgeKey, type KeyJudgement } from './own-ledger.ts'
 import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { formOf, openBoxWithNote, sealBox, SealedBoxError, type Purpose } from './sealed-box.ts'
@@ -43,16 +43,14 @@ export type MessagingIdentity = Pick<Identity, 'agent_id' | 'old_dm_keys'> &
  */
 export type MessageKeyErrorCode = 'no_key' | 'key_changed' | 'unsealed_key' | 'own_key_differs'
 
-/** Nothing was sent, because of a key: `code` for programs, `message` for people. */
-export class MessageKeyError extends Error {
+/** Nothing was sent, because of a key. */
+export class MessageKeyError extends CodedError<MessageKeyErrorCode> {
   override readonly name = 'MessageKeyError'
-  readonly code: MessageKeyErrorCode
   /** Of `key_changed`. */
   readonly change: KeyChange | undefined
 
   constructor(code: MessageKeyErrorCode, message: string, change?: KeyChange) {
-    super(message)
-    this.code = code
+    super(code, message)
     this.change = change
   }
 }

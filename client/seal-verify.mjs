@@ -1890,41 +1890,36 @@ function sealForkOf(seen, shown, keyring) {
     : void 0
 }
 
-// client/verify/owed.ts
+// client/verify/money.ts
 const AMOUNT = /^[0-9]{1,60}$/
 const SUM = /^(0|-?[1-9][0-9]{0,77})$/
 const isAmount = (text) => typeof text === 'string' && AMOUNT.test(text)
 const isSum = (text) => typeof text === 'string' && SUM.test(text)
 const isCoin = (coin) => typeof coin === 'string' && ['xno', 'xmr'].includes(coin)
+/** By how many times an amount of its own an entry changes the sum owed. */
+function owedTimes({ kind, data }) {
+  const { step } = data
+  if (kind === 'payment' && Object.hasOwn(data, 'order_id')) return step === 'undone' ? -1n : 1n
+  if (kind === 'fee') return step === 'returned' ? 1n : -1n
+  if (kind === 'payout' && Object.hasOwn(data, 'undoes')) return 1n
+  return (kind === 'payout' && (step === 'confirmed' || step === 'manual')) || kind === 'dispute_outcome'
+    ? -1n
+    : 0n
+}
 /**
- * What an entry adds to the sums owed: a payment for an order is owed from when it is counted until the fee
+ * What an entry adds to the sum owed of its coin: a payment for an order is owed from when it is counted until the fee
  * is taken, a payout has arrived, or the operator writes off what the chain took back. A payment's step
- * `undone` takes it back, and a payout's step that `undoes` an earlier one owes it again. An amount that can't
- * be read counts as nothing.
+ * `undone` takes it back, and a payout's step that `undoes` an earlier one owes it again.
+ *
+ * @returns undefined if its coin or amount can't be read: then it counts as nothing
  */
-function owedChange({ kind, data }) {
-  let field = 'amount_raw'
-  let sign = -1n
-  if (kind === 'payment') {
-    if (!Object.hasOwn(data, 'order_id')) return { kind: 'none' }
-    sign = data['step'] === 'undone' ? -1n : 1n
-  } else if (kind === 'fee') sign = data['step'] === 'returned' ? 1n : -1n
-  else if (kind === 'payout') {
-    if (Object.hasOwn(data, 'undoes')) sign = 1n
-    else if (data['step'] !== 'confirmed' && data['step'] !== 'manual') return { kind: 'none' }
-  } else if (kind === 'dispute_outcome') field = 'written_off_raw'
-  else return { kind: 'none' }
-  const amount = data[field]
-  if (!isAmount(amount)) return { kind: 'unreadable' }
-  if (BigInt(amount) === 0n) return { kind: 'none' }
-  const { coin } = data
-  return isCoin(coin)
-    ? {
-        kind: 'change',
-        coin,
-        change: sign * BigInt(amount),
-      }
-    : { kind: 'unreadable' }
+function owedChange(entry) {
+  const times = owedTimes(entry)
+  const { coin, amount_raw: raw, written_off_raw: writtenOff } = entry.data
+  const amount = entry.kind === 'dispute_outcome' ? writtenOff : raw
+  if (times === 0n) return 0n
+  if (!isAmount(amount)) return void 0
+  return BigInt(amount) === 0n || isCoin(coin) ? times * BigInt(amount) : void 0
 }
 /** The sums that a closing entry states; undefined if it states none in the right form. */
 function readOwed(owed) {
@@ -1940,8 +1935,6 @@ const showOwed = ({ xno, xmr }) => ({
   xno: String(xno),
   xmr: String(xmr),
 })
-
-// client/verify/liabilities.ts
 /** Whose money a venue holds. `orders` and `owed` together are what closing entries state as `owed`. */
 const PARTS = ['orders', 'owed', 'invoices', 'remainders', 'unassigned']
 const NO_PARTS = {
@@ -1996,11 +1989,11 @@ function changesOf(entry, isFirstOwed) {
   }
   const sum = owedChange(entry)
   const sign = kind === 'payout' ? namedSign(data, isFirstOwed) : 0n
-  if (sum.kind === 'unreadable' || (sign !== 0n && raw === void 0)) return void 0
+  if (sum === void 0 || (sign !== 0n && raw === void 0)) return void 0
   const owed = sign * (raw ?? 0n)
   return {
     owed,
-    orders: (sum.kind === 'change' ? sum.change : 0n) - owed,
+    orders: sum - owed,
   }
 }
 /** By how many times its amount a payout's entry changes what is owed to somebody by name. */
@@ -2037,13 +2030,28 @@ const showLiabilities = (liabilities) =>
       Object.fromEntries(PARTS.map((part) => [part, String(parts[part])])),
     ]),
   )
-
-// client/verify/money.ts
 /** Of the price of an order. */
 const FEE_PERCENT = 20n
 const OPEN = ['awaiting_payment', 'paid', 'delivered', 'disputed']
-const UNKNOWN = [0n, -1n, 0n, 100n, 0n]
+const UNKNOWN = {
+  held: 0n,
+  fee: -1n,
+  taken: 0n,
+  percent: 100n,
+  isOpen: false,
+}
 const ORDER = /^(-?[0-9]{1,78} ){4}[01]$/
+const showOrder = ({ isOpen, ...sums }) => [...Object.values(sums), Number(isOpen)].join(' ')
+function readOrder(text) {
+  const [held = 0n, fee = 0n, taken = 0n, percent = 0n, isOpen] = text.split(' ').map(BigInt)
+  return {
+    held,
+    fee,
+    taken,
+    percent,
+    isOpen: isOpen === 1n,
+  }
+}
 const isMoneyState = (value) =>
   isObject(value) &&
   typeof value['stated'] === 'boolean' &&
@@ -2069,7 +2077,7 @@ var LedgerMoney = class LedgerMoney {
     money.#isStated = stated
     money.#met = new Set(met)
     for (const [key, text] of Object.entries(orders)) {
-      money.#setOrder(key, text.split(' ').map(BigInt))
+      money.#setOrder(key, readOrder(text))
       if (money.#below.has(key)) money.#below.set(key, true)
     }
     return money
@@ -2082,7 +2090,7 @@ var LedgerMoney = class LedgerMoney {
   /** Undefined if some entries weren't there. */
   state() {
     if (!this.#sums || !this.#orders) return void 0
-    const orders = Object.fromEntries([...this.#orders].map(([key, order]) => [key, order.join(' ')]))
+    const orders = Object.fromEntries([...this.#orders].map(([key, order]) => [key, showOrder(order)]))
     const [liabilities, met] = [showLiabilities(this.#sums), [...this.#met]]
     return {
       owed: showOwed(owedOf(this.#sums)),
@@ -2109,31 +2117,39 @@ var LedgerMoney = class LedgerMoney {
     if (typeof status === 'string')
       for (const key of [`${id} xno`, `${id} xmr`]) {
         const order = this.#orders.get(key)
-        if (order !== void 0) this.#setOrder(key, [...order.slice(0, 4), BigInt(OPEN.includes(status))])
+        if (order !== void 0)
+          this.#setOrder(key, {
+            ...order,
+            isOpen: OPEN.includes(status),
+          })
       }
     if (!isCoin(coin)) return
     const key = `${id} ${coin}`
-    let [held, fee, taken, percent, isOpen] = this.#orders.get(key) ?? UNKNOWN
-    const sum = owedChange(entry)
-    const change = sum.kind === 'change' ? sum.change : 0n
-    held += change
+    const order = { ...(this.#orders.get(key) ?? UNKNOWN) }
+    const change = owedChange(entry) ?? 0n
+    order.held += change
     const isPlaced = kind === 'order' && step === 'ordered' && isAmount(price)
     const due = isPlaced ? (BigInt(price) * FEE_PERCENT) / 100n : 0n
-    if (isPlaced && fee < 0n) [fee, isOpen] = [due, 1n]
-    if (kind === 'dispute_outcome') percent = percentOf(data) ?? percent
-    if (kind === 'fee') taken -= change
-    this.#setOrder(key, [held, fee, taken, percent, isOpen])
+    if (isPlaced && order.fee < 0n)
+      Object.assign(order, {
+        fee: due,
+        isOpen: true,
+      })
+    if (kind === 'dispute_outcome') order.percent = percentOf(data) ?? order.percent
+    if (kind === 'fee') order.taken -= change
+    this.#setOrder(key, order)
     if (!this.#isStated) return
     if (isPlaced && stated !== String(due)) throw refusal('wrong_fee.stated', show(stated), due)
-    const most = (fee * percent) / 100n
+    const { fee, taken } = order
+    const most = (fee * order.percent) / 100n
     if (kind === 'fee' && fee >= 0n && (taken < 0n || taken > most))
       throw refusal('wrong_fee.taken', show(id), taken, most)
   }
   /** Keeps an order, unless it is at its end. */
   #setOrder(key, order) {
-    if (order[0] === 0n && order[4] === 0n) this.#orders?.delete(key)
+    if (order.held === 0n && !order.isOpen) this.#orders?.delete(key)
     else this.#orders?.set(key, order)
-    if (order[0] >= 0n) this.#below.delete(key)
+    if (order.held >= 0n) this.#below.delete(key)
     else if (!this.#below.has(key)) this.#below.set(key, false)
   }
   /** Checks the sums that a closing entry states. What it states counts from then on, so that one false sum is one finding. */

@@ -4,6 +4,7 @@ import { hkdf } from '@noble/hashes/hkdf.js'
 import { hmac } from '@noble/hashes/hmac.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 import { bytesToHex, concatBytes, hexToBytes, randomBytes, utf8ToBytes } from '@noble/hashes/utils.js'
+import { CodedError } from './errors.ts'
 
 // The format, its reasons and what it does not protect: sealed-box.md beside this file.
 
@@ -60,15 +61,9 @@ export type Purpose = { kind: 'message' } | { kind: 'delivery'; orderId: string 
 export type SealedBoxErrorCode =
   'not_a_box' | 'unknown_version' | 'cannot_open' | 'bad_padding' | 'too_long' | 'bad_key'
 
-/** A refusal of {@link sealBox} or {@link openBox}: `code` for programs, `message` for people. */
-export class SealedBoxError extends Error {
+/** A refusal of {@link sealBox} or {@link openBox}. */
+export class SealedBoxError extends CodedError<SealedBoxErrorCode> {
   override readonly name = 'SealedBoxError'
-  readonly code: SealedBoxErrorCode
-
-  constructor(code: SealedBoxErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options)
-    this.code = code
-  }
 }
 
 /** What both sides must agree on, byte for byte, for a box to open. */

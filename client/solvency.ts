@@ -7,12 +7,12 @@ import { checkService, verify } from './verify/check.ts'
 import { Findings, Refused, Unchecked } from './verify/findings.ts'
 import {
   addToLiabilities,
+  isAmount,
   NO_LIABILITIES,
   PARTS,
   readLiabilities,
   type Liabilities,
-} from './verify/liabilities.ts'
-import { isAmount } from './verify/owed.ts'
+} from './verify/money.ts'
 import { checkSignature, Keyring, readSeal, sha256Hex } from './verify/seals.ts'
 import { isObject, type Fields } from './verify/values.ts'
 import type { SealTrust, Verification } from './verify/verification.ts'

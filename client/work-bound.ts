@@ -1,5 +1,6 @@
 import type { MiningProgress } from './miner/tally.ts'
 import { countCores } from './cores.ts'
+import { CodedError } from './errors.ts'
 import { expectedHashes } from '../shared/crypto/pow.ts'
 
 /** No core hashes faster than this: twenty times what one does with SHA instructions. */
@@ -12,9 +13,8 @@ const MEASURED_SECONDS = 5
 /**
  * A service asks for proof of work that this machine can't do in time: a mistake, or meant to keep it busy.
  */
-export class WorkTooHardError extends Error {
+export class WorkTooHardError extends CodedError<'work_too_hard'> {
   override readonly name = 'WorkTooHardError'
-  readonly code = 'work_too_hard'
 }
 
 /** Proof of work that a service asks for. */
@@ -58,6 +58,7 @@ function refuseBeyond(endsAt: number, secondsLeft: number): void {
   const allowed = Math.max(GRACE_SECONDS, endsAt - Date.now() / 1000)
   if (secondsLeft <= allowed) return
   throw new WorkTooHardError(
+    'work_too_hard',
     `The service asks for work that this machine cannot do in time: about ${formatDuration(secondsLeft)}, and it ends in ${formatDuration(allowed)}. No more is done of it.`,
   )
 }

@@ -1,13 +1,17 @@
+import { CodedError } from '../errors.ts'
+
 /** The command itself refuses or fails; `code` stands as `error` in what `--json` prints. */
-export class CommandError extends Error {
+export class CommandError extends CodedError {
   override readonly name = 'CommandError'
-  readonly code: string
   readonly exitCode: number
 
-  constructor(code: string, message: string, options: { exitCode?: number; cause?: unknown } = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause })
-    this.code = code
-    this.exitCode = options.exitCode ?? 1
+  constructor(
+    code: string,
+    message: string,
+    { exitCode = 1, ...options }: ErrorOptions & { exitCode?: number } = {},
+  ) {
+    super(code, message, options)
+    this.exitCode = exitCode
   }
 }
 

@@ -15,7 +15,6 @@ interface Funded {
 export const fundVerb: Verb = defineVerb({
   name: 'fund',
   words: ['TO', '[AMOUNT]'],
-  options: {},
   help: 'In a sandbox: have its faucet pay an invoice or an order, or AMOUNT of XNO to an address',
   async run({ words: [to, amount], session }) {
     const { faucet } = await session.client.currencies()

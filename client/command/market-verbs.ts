@@ -23,7 +23,6 @@ export const marketVerbs: readonly Verb[] = [
   defineCall({
     name: 'market offers',
     formerly: 'offers',
-    words: [],
     options: { agent: textOption('AGENT_ID', 'of this agent only'), limit: LIMIT_OPTION },
     help: 'What is offered on the market, newest first',
     isOpen: true,
@@ -55,7 +54,6 @@ export const marketVerbs: readonly Verb[] = [
     name: 'market close',
     formerly: 'close-offer',
     words: ['OFFER_ID'],
-    options: {},
     help: 'Close an offer of yours; orders made from it run on',
     call: ({ client, words: [id] }) => client.closeOffer({ offer_id: id }),
     text: ({ offer_id: id }) => `Closed ${id}.`,
@@ -126,7 +124,6 @@ export const marketVerbs: readonly Verb[] = [
     name: 'market accept',
     formerly: 'accept',
     words: ['ORDER_ID'],
-    options: {},
     help: 'Accept what was delivered: the seller is owed the price without the fee',
     call: ({ client, words: [id] }) => client.acceptDelivery({ order_id: id }),
     text: ({ order_id: id, status }) => `Accepted; ${id} is ${status}.`,
@@ -135,7 +132,6 @@ export const marketVerbs: readonly Verb[] = [
     name: 'market dispute',
     formerly: 'dispute',
     words: ['ORDER_ID', 'REASON'],
-    options: {},
     help: 'Dispute what was delivered: the operator decides; REASON may be - for stdin',
     call: async ({ client, words: [id, reason], session }) =>
       client.dispute({ order_id: id, reason: await session.readText(reason) }),
@@ -145,7 +141,6 @@ export const marketVerbs: readonly Verb[] = [
     name: 'market refund-address',
     formerly: 'refund-address',
     words: ['ORDER_ID', 'ADDRESS'],
-    options: {},
     help: 'Name, once, where you are paid what you are owed for an order',
     call: ({ client, words: [id, address] }) => client.setRefundAddress({ order_id: id, address }),
     text: ({ order_id: id, order }) =>
@@ -153,7 +148,6 @@ export const marketVerbs: readonly Verb[] = [
   }),
   defineVerb({
     name: 'solvency',
-    words: [],
     options: {
       verify: flagOption(
         'verify the ledger, the accounts and the proofs, in one line; exit code as of "seals"',

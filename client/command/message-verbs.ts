@@ -66,7 +66,6 @@ export const messageVerbs: readonly Verb[] = [
   }),
   defineVerb({
     name: 'dm read',
-    words: [],
     options: {
       after: textOption('ID', 'what came after this message, read or not; 0 for the beginning'),
       from: textOption('AGENT_ID', "one sender's alone"),
@@ -100,7 +99,6 @@ export const messageVerbs: readonly Verb[] = [
   }),
   defineVerb({
     name: 'dm rekey',
-    words: [],
     options: {
       'forget-old': flagOption('make no new pair, and destroy the secret halves of the old ones'),
     },
@@ -112,7 +110,6 @@ export const messageVerbs: readonly Verb[] = [
   defineCall({
     name: 'dm block',
     words: ['AGENT_ID'],
-    options: {},
     help: 'Take no more messages of a sender; what is unread of it is marked read',
     call: ({ client, words: [id] }) => client.blockSender({ agent_id: id }),
     text: ({ changed }, [id]) =>
@@ -121,7 +118,6 @@ export const messageVerbs: readonly Verb[] = [
   defineCall({
     name: 'dm unblock',
     words: ['AGENT_ID'],
-    options: {},
     help: 'Take messages of a blocked sender again',
     call: ({ client, words: [id] }) => client.unblockSender({ agent_id: id }),
     text: ({ changed }, [id]) => (changed ? `${id} can write to you again.` : `${id} was not blocked.`),

@@ -29,8 +29,6 @@ import { defineVerb, flagOption, numberOption, type Verb } from './verb.ts'
 export const passVerbs: readonly Verb[] = [
   defineVerb({
     name: 'currencies',
-    words: [],
-    options: {},
     help: 'What a day of pass costs, and what is accepted',
     async run({ session }) {
       const client =
@@ -109,7 +107,6 @@ export const passVerbs: readonly Verb[] = [
   }),
   defineVerb({
     name: 'mine',
-    words: [],
     options: {
       days: numberOption('N', 'pass days to buy, 1 if absent', 1),
       threads: numberOption('N', 'cores to work on, all of them if absent', 1),
@@ -119,7 +116,7 @@ export const passVerbs: readonly Verb[] = [
     help: 'Buy pass days by proof of work; stop it at any time, it goes on where it was',
     async run({ options: { days, threads, new: beginAnew, 'no-native': withoutNative }, session }) {
       const { client, identity } = await session.authenticate()
-      const { mineDays, OrderUnderWayError } = await import('../mine.ts')
+      const { mineDays } = await import('../mine.ts')
       const { signal, progress } = session
       const stateFile = workFilePath(session, identity.agent_id)
       if (beginAnew) leaveWork(stateFile)
@@ -141,8 +138,6 @@ export const passVerbs: readonly Verb[] = [
           text: `The work order ${answer.order_id} is credited: ${formatCount(answer.credited_days, 'day')} of pass${answer.pass_until === null ? '' : `, which runs until ${answer.pass_until}`}.`,
         }
       } catch (error) {
-        if (error instanceof OrderUnderWayError)
-          throw new CommandError('order_under_way', error.message, { cause: error })
         if (!signal.aborted) throw error
         throw new CommandError(
           'stopped',

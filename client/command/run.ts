@@ -1,8 +1,5 @@
 import type { Readable } from 'node:stream'
-import { InsecureUrlError, RefusalError, TransportError } from '../client.ts'
-import { MessageKeyError } from '../messages.ts'
-import { SealedBoxError } from '../sealed-box.ts'
-import { WorkTooHardError } from '../work-bound.ts'
+import { CodedError, RefusalError, TransportError } from '../errors.ts'
 import { adviseOn, type Surface } from './advice.ts'
 import { hasFlag, parseCommandLine, type CommandLine } from './arguments.ts'
 import { CommandError, usageError } from './command-error.ts'
@@ -149,13 +146,6 @@ function describeFailure(error: unknown, surface: Surface, failedVerb?: string):
 
 /** The code of an error for `--json`; `failed` for any other error. */
 function codeOf(error: unknown): string {
-  if (
-    error instanceof CommandError ||
-    error instanceof MessageKeyError ||
-    error instanceof SealedBoxError ||
-    error instanceof InsecureUrlError ||
-    error instanceof WorkTooHardError
-  )
-    return error.code
+  if (error instanceof CodedError) return error.code
   return error instanceof TransportError ? error.kind : 'failed'
 }

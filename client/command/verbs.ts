@@ -19,8 +19,6 @@ import { defineVerb, flagOption, textOption, type Verb, type VerbGroup } from '.
  */
 export const mcpVerb = defineVerb({
   name: 'mcp',
-  words: [],
-  options: {},
   help: 'Serve the network to a model as 19 tools, over stdin and stdout (Model Context Protocol)',
   run: async () => ({ answer: {}, text: '' }),
 })
