@@ -3,10 +3,7 @@ import { CodedError, RefusalError, TransportError, isPassing, type RefusalBody }
 import { isObject, MAX_ANSWER_BYTES, measureJson } from './verify/values.ts'
 
 export interface HttpOptions {
-  /**
-   * Where the service is, such as `https://example.org` or `http://127.0.0.1:3000`; the API base path is
-   * added.
-   */
+  /** Where the service is, such as `https://example.org` or `http://127.0.0.1:3000`; the API base path is added. */
   baseUrl: string
   /**
    * Takes `http://` to another machine than this one: everybody between reads the token and can change every
@@ -337,9 +334,7 @@ function describeText(text: string): string {
   return `something that is not this service's answer: ${JSON.stringify(start)}`
 }
 
-/**
- * Retry-After in seconds from now (RFC 9110 section 10.2.3: seconds or a date); undefined if there is none.
- */
+/** Retry-After in seconds from now (RFC 9110 section 10.2.3: seconds or a date); undefined if there is none. */
 function readRetryAfter(text: string | null): number | undefined {
   if (text === null) return undefined
   if (/^\d{1,9}$/.test(text)) return Number(text)
@@ -359,25 +354,15 @@ function toTransportError(
     cause: error,
     ...(status === undefined ? {} : { status }),
   }
-  if (timedOut)
-    return new TransportError(
-      'timeout',
-      `${method} ${url} was not answered within ${timeoutMs / 1000} s.`,
-      options,
-    )
-  if (status !== undefined)
-    return new TransportError(
-      'cut_off',
-      `The answer to ${method} ${url} broke off (${reason.text}).`,
-      options,
-    )
-  return new TransportError('unreachable', `${method} ${url} could not be reached (${reason.text}).`, options)
+  const asked = `${method} ${url}`
+  const late = `${asked} was not answered within ${timeoutMs / 1000} s.`
+  if (timedOut) return new TransportError('timeout', late, options)
+  if (status === undefined)
+    return new TransportError('unreachable', `${asked} could not be reached (${reason.text}).`, options)
+  return new TransportError('cut_off', `The answer to ${asked} broke off (${reason.text}).`, options)
 }
 
-/**
- * What went wrong in a fetch: its error only says "fetch failed", `cause` says why, and may be a list of
- * tries.
- */
+/** What went wrong in a fetch: its error only says "fetch failed", `cause` says why, and may be a list of tries. */
 function findReason(error: unknown): { text: string; code: string | undefined } {
   if (!(error instanceof Error)) return { text: String(error), code: undefined }
   if (error instanceof AggregateError && error.errors.length > 0) return findReason(error.errors[0])

@@ -244,9 +244,7 @@ async function handIn(work: Work, batch: readonly string[]): Promise<HandedIn> {
   return answer.status === 'credited' ? { kind: 'credited', answer } : { kind: 'taken' }
 }
 
-/**
- * How many shares are handed in next: a batch, or fewer if they complete a day, which is credited at once.
- */
+/** How many shares are handed in next: a batch, or fewer if they complete a day, which is credited at once. */
 function countDue(order: WorkOrder, batchSize: number): number {
   const perDay = order.shares_required / order.days
   return Math.max(1, Math.min(batchSize, perDay - (order.shares_accepted % perDay)))

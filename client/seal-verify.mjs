@@ -1844,9 +1844,7 @@ function checkSignature(read, keyring, findings, where) {
   if (isWeakKey(seal.pubkey)) findings.add(where, 'weak_key', seal.pubkey)
   else if (!hasSigned(read)) findings.add(where, 'bad_signature', seal.pubkey)
 }
-/**
- * Checks what a seal says by itself: its range, its count and its time, and that the first begins the chain.
- */
+/** Checks what a seal says by itself: its range, its count and its time, and that the first begins the chain. */
 function checkSealAlone(seal, now, findings, where) {
   const { seq, count, from_id: from, to_id: to, prev_root: previous } = seal
   if (count < 1 || count !== to - from + 1) findings.add(where, 'wrong_count', count, from, to)
@@ -2242,46 +2240,95 @@ var GrowingTree = class GrowingTree {
   }
 }
 /**
- * The keys of all agents, by the entries of the ledger. In form 1 a revocation (a change of a key to null)
- * does nothing; in form 2 the key is gone from the leaf.
+ * The keys of all agents, by the entries of the ledger, in both forms of their tree. In form 1 a revocation (a change of a
+ * key to null) does nothing; in form 2 the key is gone from the leaf.
  */
-var LedgerKeys = class {
-  #tree = createKeyTree()
-  #form
-  constructor(form) {
-    this.#form = form
+var LedgerKeys = class LedgerKeys {
+  /** Form 1 goes once closing entries state form 2. Undefined: not all entries were read. */
+  #trees = {
+    1: createKeyTree(),
+    2: createKeyTree(),
+  }
+  #form = 1
+  /** What was stated in that form, if no entry has changed a key since. */
+  #stated
+  #isChanged = false
+  /** Goes on from what was stated. */
+  static from({ keys, key_form: form = 1 }) {
+    const from = new LedgerKeys()
+    from.lose()
+    from.#form = form
+    from.#stated = keys ?? void 0
+    return from
+  }
+  /** The form that closing entries state by now. */
+  get form() {
+    return this.#form
+  }
+  /** Whether all entries were read. */
+  get isComputed() {
+    return this.#trees !== void 0
   }
   get(agentId) {
-    return this.#tree.get(agentId)
+    return this.#trees?.[2].get(agentId)
   }
-  state() {
-    return {
-      root: this.#tree.root.toString('hex'),
-      count: this.#tree.count,
+  /** Root and count; undefined: unknown. */
+  state(form = this.#form) {
+    const tree = this.#trees?.[form]
+    if (tree !== void 0)
+      return {
+        root: tree.root.toString('hex'),
+        count: tree.count,
+      }
+    return this.isComputed || form !== this.#form ? void 0 : this.#stated
+  }
+  /** Forgets what follows from all entries, once some of them aren't there. */
+  lose() {
+    this.#trees = this.#stated = void 0
+  }
+  beginSeal() {
+    this.#isChanged = false
+  }
+  /** Takes what a seal's closing entry states. @param form that of an earlier one, or a later one */
+  takeStated(form, stated) {
+    this.#form = form
+    if (form === 2 && this.#trees !== void 0) this.#trees[1] = void 0
+    if (!this.#isChanged) this.#stated = stated
+  }
+  /** Does what an entry says that changes a key of an agent. */
+  apply(entry) {
+    this.#isChanged = true
+    this.#stated = void 0
+    if (this.#trees === void 0) return
+    const { 1: older, 2: newer } = this.#trees
+    const isRevoked = entry.data[keyFieldOf(entry.kind) ?? ''] === null
+    this.#trees = {
+      1: older && (isRevoked ? older : withKey(older, entry)),
+      2: withKey(newer, entry),
     }
   }
-  /** Does what an entry says that changes a key. */
-  apply({ id, kind, data }) {
-    const field = keyFieldOf(kind)
-    const agentId = data['agent_id']
-    if (field === void 0 || typeof agentId !== 'string') return
-    const known = this.#tree.get(agentId)
-    const { [field]: before, ...rest } = known ?? {}
-    const key = data[field]
-    if (!(this.#form === 2 && key === null && before !== void 0) && !isHexHash$1(key)) return
-    const keys = isHexHash$1(key)
-      ? {
-          ...rest,
-          [field]: key,
-        }
-      : rest
-    this.#tree = this.#tree.with({
-      ...keys,
-      agent_id: agentId,
-      version: (known?.version ?? 0) + 1,
-      entry_id: id,
-    })
-  }
+}
+/** The tree after the change of a key; a revocation of a key that isn't there changes nothing. */
+function withKey(tree, { id, kind, data }) {
+  const field = keyFieldOf(kind)
+  const agentId = data['agent_id']
+  if (field === void 0 || typeof agentId !== 'string') return tree
+  const known = tree.get(agentId)
+  const { [field]: before, ...rest } = known ?? {}
+  const key = data[field]
+  if (!isHexHash$1(key) && !(key === null && before !== void 0)) return tree
+  const keys = isHexHash$1(key)
+    ? {
+        ...rest,
+        [field]: key,
+      }
+    : rest
+  return tree.with({
+    ...keys,
+    agent_id: agentId,
+    version: (known?.version ?? 0) + 1,
+    entry_id: id,
+  })
 }
 
 // client/verify/state.ts
@@ -2382,9 +2429,7 @@ async function changeState(file, change) {
   }
 }
 const LOCK_STALE_MS = 1e4
-/**
- * Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed.
- */
+/** Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed. */
 async function takeLock(lock, holder) {
   const isStale = (file) =>
     stat(file).then(
@@ -2627,14 +2672,7 @@ var ChainWalk = class {
   #isLogged = false
   /** Over all entries so far; undefined after a seal whose entries aren't there, as are the keys. */
   #log = new GrowingTree()
-  /** By the entries alone; undefined if not all of them were read. */
-  #keys = new LedgerKeys(2)
-  /** The same in form 1, until a closing entry states form 2. */
-  #olderKeys = new LedgerKeys(1)
-  #keyForm = 1
-  /** What was stated of the keys, if no entry has changed them since. */
-  #keysStated
-  #areKeysChanged = false
+  #keys = new LedgerKeys()
   #keepAt = performance.now() + KEEP_EVERY_MS
   constructor(source, options, from) {
     this.#options = options
@@ -2662,9 +2700,7 @@ var ChainWalk = class {
     this.#isChained = memory.chained
     this.#isLogged = memory.logged
     this.#log = GrowingTree.ofLog(memory.log)
-    this.#keys = this.#olderKeys = void 0
-    this.#keyForm = memory.key_form ?? 1
-    this.#keysStated = memory.keys ?? void 0
+    this.#keys = LedgerKeys.from(memory)
     this.adoptions = [...memory.adoptions]
     this.unreadable = memory.unreadable
     this.entriesSealed = seal.to_id
@@ -2680,11 +2716,11 @@ var ChainWalk = class {
   }
   /** Root and count of the keys, and whether they were computed from all entries. */
   get keys() {
-    const keys = this.#isLogged ? this.#keyStates()[this.#keyForm] : void 0
+    const keys = this.#isLogged ? this.#keys.state() : void 0
     return (
       keys && {
         ...keys,
-        recomputed: this.#keys !== void 0,
+        recomputed: this.#keys.isComputed,
       }
     )
   }
@@ -2779,17 +2815,19 @@ var ChainWalk = class {
     const shown = memory.checkpoint === void 0 ? void 0 : readCheckpoint(memory.checkpoint)
     if (shown?.size === seal.to_id) this.findings.run(where, () => connectLogs(shown, log, void 0))
   }
-  /**
-   * Checks the entries of a seal: their numbers, their root, what they do to the sums, and the closing entry.
-   */
+  /** Checks the entries of a seal: their numbers, their root, what they do to the sums, and the closing entry. */
   async #checkEntries(seal, where) {
     const { findings, reader } = this
     const tree = new GrowingTree(sealNodeHash)
+    const keys = {
+      1: this.#keys.state(1),
+      2: this.#keys.state(2),
+    }
     const before = {
       log: this.#log?.head(),
-      keys: this.#keyStates(),
+      keys,
     }
-    this.#areKeysChanged = false
+    this.#keys.beginSeal()
     let last
     for (let id = seal.from_id; id <= seal.to_id; id++) {
       const taken = await reader.take(id)
@@ -2819,22 +2857,7 @@ var ChainWalk = class {
   #loseCount() {
     this.#money.lose()
     this.#log = void 0
-    this.#keys = void 0
-    this.#olderKeys = void 0
-    this.#keysStated = void 0
-  }
-  /** Root and count of the agents' keys, by the form of the tree. */
-  #keyStates() {
-    const stated = (form) => (form === this.#keyForm ? this.#keysStated : void 0)
-    return this.#keys === void 0
-      ? {
-          1: stated(1),
-          2: stated(2),
-        }
-      : {
-          1: this.#olderKeys?.state(),
-          2: this.#keys.state(),
-        }
+    this.#keys.lose()
   }
   /** Adds to the sums, the adoptions and the keys what an entry says. */
   #addEntry(entry) {
@@ -2849,17 +2872,14 @@ var ChainWalk = class {
    */
   #addKey(entry, key) {
     const { agent_id: agentId, author } = entry.data
-    const standing = typeof agentId === 'string' ? this.#keys?.get(agentId)?.author_key : void 0
+    const standing = typeof agentId === 'string' ? this.#keys.get(agentId)?.author_key : void 0
     this.findings.run(`entry ${entry.id}`, () => {
       if (isSignedChange(entry)) checkKeyChange(entry)
       if (standing !== void 0 && !(isObject(author) && author['author_key'] === standing))
         throw refusal('wrong_author.standing', standing)
     })
     if (typeof agentId !== 'string' || (key !== null && !isHexHash$1(key))) return
-    this.#areKeysChanged = true
-    this.#keysStated = void 0
-    this.#keys?.apply(entry)
-    this.#olderKeys?.apply(entry)
+    this.#keys.apply(entry)
   }
   #listAdoption(entry) {
     if (entry.kind === 'seal_adoption' && this.adoptions.length < MAX_LISTED)
@@ -2869,9 +2889,7 @@ var ChainWalk = class {
         data: showData(entry),
       })
   }
-  /**
-   * Checks the closing entry of a seal: its sums, the seal before, and the log and the keys before the seal.
-   */
+  /** Checks the closing entry of a seal: its sums, the seal before, and the log and the keys before the seal. */
   #checkClosing({ at, kind, data }, seal, before, where) {
     if (kind !== 'solvency' || data['seal'] !== `seal_${seal.seq}` || at !== seal.at) {
       this.findings.add(where, 'wrong_closing', seal.at)
@@ -2933,14 +2951,11 @@ var ChainWalk = class {
         show(stated),
         own === void 0 ? 'a root and a count' : show(own),
       )
-    if (form < this.#keyForm) return this.findings.add(where, 'wrong_keys.form')
-    this.#keyForm = form
-    if (form === 2) this.#olderKeys = void 0
-    if (!this.#areKeysChanged)
-      this.#keysStated = {
-        root,
-        count,
-      }
+    if (form < this.#keys.form) return this.findings.add(where, 'wrong_keys.form')
+    this.#keys.takeStated(form, {
+      root,
+      count,
+    })
   }
   /** Counts the entries behind the last seal, and checks their numbers and their form. */
   async #countWaiting() {
@@ -2969,8 +2984,8 @@ var ChainWalk = class {
       unsigned: this.unsigned,
       logged: this.#isLogged,
       log: this.#log.state(),
-      keys: this.#keyStates()[this.#keyForm] ?? null,
-      ...(this.#keyForm === 1 ? {} : { key_form: this.#keyForm }),
+      keys: this.#keys.state() ?? null,
+      ...(this.#keys.form === 1 ? {} : { key_form: this.#keys.form }),
     }
     this.checked = {
       seal,
@@ -4312,18 +4327,12 @@ async function readArguments(args) {
   for (const key of pubkeys)
     if (!isHexHash$1(key))
       throw new Unchecked('usage', `--pubkey takes 64 lower-case hex characters, not ${show(key)}`)
-  const isService = /^https?:/i.test(target) && positionals.length === 1
+  const kind = values.evidence !== void 0 ? 'evidence' : values.note !== void 0 ? 'note' : 'file'
+  const isService = kind === 'file' && /^https?:/i.test(target)
   const answer = consistency === void 0 ? void 0 : await readJsonFile(consistency)
   return {
     target: isService ? normalizeBase(target) : target,
-    kind:
-      values.evidence !== void 0
-        ? 'evidence'
-        : values.note !== void 0
-          ? 'note'
-          : isService
-            ? 'service'
-            : 'file',
+    kind: isService ? 'service' : kind,
     reader: {
       stateFile: values.state ?? '.seal-verify.json',
       pubkeys,

@@ -77,18 +77,13 @@ type Parties = {
   purpose: Purpose | undefined
 }
 
-/**
- * Which form of box a text claims to be, by its prefix; undefined if neither. Form 1 doesn't name a purpose.
- */
+/** Which form of box a text claims to be, by its prefix; undefined if neither. Form 1 doesn't name a purpose. */
 export function formOf(box: string): 1 | 2 | undefined {
   if (box.startsWith(FORMS[1].prefix)) return 1
   return box.startsWith(FORMS[2].prefix) ? 2 : undefined
 }
 
-/**
- * A fresh X25519 key pair, each half as 64 lower-case hex characters; `publicKey` goes on the card as
- * `dm_key`.
- */
+/** A fresh X25519 key pair, each half as 64 lower-case hex characters; `publicKey` goes on the card as `dm_key`. */
 export function newDmKeyPair(): { secretKey: string; publicKey: string } {
   const { secretKey, publicKey } = x25519.keygen()
   return { secretKey: bytesToHex(secretKey), publicKey: bytesToHex(publicKey) }

@@ -1,5 +1,5 @@
 import type { Client, ControlProof, Entry } from './client.ts'
-import { RefusalError, TransportError } from './errors.ts'
+import { isFailedCall } from './errors.ts'
 import { readRecord, type Verified } from './verify-receipt.ts'
 import { controlMessage } from '../shared/crypto/control-message.ts'
 import { checkNanoAssets, isSignedByAccount, readAssets, type Assets } from './verify/assets.ts'
@@ -81,7 +81,7 @@ async function part(text: string, check: () => Promise<Outcome | Outcome[]>): Pr
   } catch (error) {
     if (error instanceof Refused)
       return [{ verdict: 'broken', reason: error.reason, text: `${text}${error.message}` }]
-    if (error instanceof RefusalError || error instanceof TransportError)
+    if (isFailedCall(error))
       return [{ verdict: 'unchecked', reason: 'unreachable', text: `${text}${error.message}` }]
     if (error instanceof Unchecked)
       return [{ verdict: 'unchecked', reason: error.word, text: `${text}${error.message}` }]

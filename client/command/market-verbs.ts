@@ -1,9 +1,9 @@
 import type { Offer, CreateOrderBody, Order, OrderSummary } from '../client.ts'
 import { given } from '../given.ts'
-import { openFrom, publishDmKey, sealFor, type Opened } from '../messages.ts'
+import { openFrom, sealFor, type Opened } from '../messages.ts'
 import { usageError } from './command-error.ts'
-import { ensureDmKeys, tryToPublishDmKey } from './dm-key.ts'
-import { formatFork, pinDirOf, UNSEALED_KEY } from './message-verbs.ts'
+import { tryToPublishDmKey } from './dm-key.ts'
+import { formatFork, messagingOf, openMessaging, UNSEALED_KEY } from './message-verbs.ts'
 import { formatFields, formatList, formatTime, formatTimeLeft, toOneLine, indent } from './format.ts'
 import type { Session } from './session.ts'
 import { verifySolvency } from '../solvency.ts'
@@ -215,22 +215,8 @@ async function sealForBuyer(
 ): Promise<string> {
   const { client } = await session.authenticate()
   const { order } = await client.order(orderId)
-  const identity = ensureDmKeys(session)
-  if (await publishDmKey({ client, identity }))
-    session.progress.say(`deliver: published the message key ${identity.dm_public_key} on your card`)
-  const { 'accept-key': acceptKey, 'unsealed-key': unsealedKey } = options
-  const { trust } = session
-  return sealFor({
-    client,
-    identity,
-    to: order.buyer_id,
-    orderId,
-    plaintext,
-    pinDir: pinDirOf(session),
-    acceptKey,
-    trust,
-    unsealedKey,
-  })
+  const messaging = await openMessaging(session, 'deliver', options['unsealed-key'])
+  return sealFor({ ...messaging, to: order.buyer_id, orderId, plaintext, acceptKey: options['accept-key'] })
 }
 
 /** Fetches an order and formats it; for its buyer with the delivery opened. */
@@ -253,19 +239,7 @@ async function openDelivery(
   unsealedKey: boolean,
 ): Promise<Opened | undefined> {
   if (box === null) return undefined
-  const { client } = await session.authenticate()
-  const { trust } = session
-  const identity = ensureDmKeys(session)
-  const opened = await openFrom({
-    client,
-    identity,
-    pinDir: pinDirOf(session),
-    from,
-    box,
-    orderId,
-    trust,
-    unsealedKey,
-  })
+  const opened = await openFrom({ ...(await messagingOf(session, unsealedKey)), from, box, orderId })
   return 'problem' in opened && opened.problem.error === 'not_a_box' ? undefined : opened
 }
 
@@ -294,10 +268,7 @@ const TURNS: Readonly<Partial<Record<OrderSummary['status'], OrderSummary['role'
   delivered: 'buyer',
 }
 
-/**
- * The orders that wait for you first, then those that wait for others, then what is over; the most urgent
- * first.
- */
+/** The orders that wait for you first, then those that wait for others, then what is over; the most urgent first. */
 function formatByTurn(orders: readonly OrderSummary[]): string {
   const groupOf = ({ role, status, next_transition: next }: OrderSummary): string => {
     if (next === null) return 'Over:'

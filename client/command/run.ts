@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import { CodedError, RefusalError, TransportError } from '../errors.ts'
+import { CodedError, RefusalError } from '../errors.ts'
 import { adviseOn, type Surface } from './advice.ts'
 import { hasFlag, parseCommandLine, type CommandLine } from './arguments.ts'
 import { CommandError, usageError } from './command-error.ts'
@@ -132,7 +132,7 @@ function describeFailure(error: unknown, surface: Surface, failedVerb?: string):
   if (error instanceof RefusalError)
     return { body: error.body, text: `Refused (${error.error}): ${error.message}`, exitCode: 1 }
   const message = adviseOn(error, surface, failedVerb)
-  const code = codeOf(error)
+  const code = error instanceof CodedError ? error.code : 'failed'
   const isDefect =
     code === 'failed' &&
     (error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError)
@@ -142,10 +142,4 @@ function describeFailure(error: unknown, surface: Surface, failedVerb?: string):
     exitCode: error instanceof CommandError ? error.exitCode : 1,
     ...(isDefect ? { stack: error.stack } : {}),
   }
-}
-
-/** The code of an error for `--json`; `failed` for any other error. */
-function codeOf(error: unknown): string {
-  if (error instanceof CodedError) return error.code
-  return error instanceof TransportError ? error.kind : 'failed'
 }

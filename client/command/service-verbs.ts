@@ -232,10 +232,7 @@ async function checkAnnouncement(
   return { exitCode, reasons }
 }
 
-/**
- * Whether a verified receipt is this announcement's: it has its id and time, and its opening has its kind and
- * text.
- */
+/** Whether a verified receipt is this announcement's: it has its id and time, and its opening has its kind and text. */
 function isEntryOf(
   { id, at, kind, text }: Announcement,
   { id: recordId, entries, openings = [] }: Omit<Receipt, 'ok'>,

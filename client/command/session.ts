@@ -206,10 +206,7 @@ export function homeOf(env: NodeJS.ProcessEnv, as: string | undefined): string {
 
 const LOOPBACK = ['127.0.0.1', 'localhost', '[::1]']
 
-/**
- * The URLs that reach the same service: a URL of this machine's loopback under each of its names, else
- * itself.
- */
+/** The URLs that reach the same service: a URL of this machine's loopback under each of its names, else itself. */
 function spellingsOf(baseUrl: string): string[] {
   const [, scheme = '', host = '', rest = ''] = /^(https?:\/\/)(\[[^\]]*\]|[^/:]+)(.*)$/.exec(baseUrl) ?? []
   return LOOPBACK.includes(host) ? LOOPBACK.map((name) => scheme + name + rest) : [baseUrl]
@@ -218,18 +215,13 @@ function spellingsOf(baseUrl: string): string[] {
 /** Whether two URLs reach the same service, as far as their spelling tells. */
 export const isSameService = (a: string, b: string): boolean => spellingsOf(a).includes(b)
 
-/**
- * The token file for a service: the one that exists for any spelling of its URL, else the one for this
- * spelling.
- */
+/** The token file for a service: the one that exists for any spelling of its URL, else the one for this spelling. */
 export function findTokenFile(home: string, baseUrl: string): string {
   const files = spellingsOf(baseUrl).map((spelling) => tokenFilePath(home, spelling))
   return files.find((file) => existsSync(file)) ?? tokenFilePath(home, baseUrl)
 }
 
-/**
- * The URL in a token file; undefined if there is none, or it can't be read: the verb that uses it says why.
- */
+/** The URL in a token file; undefined if there is none, or it can't be read: the verb that uses it says why. */
 function readTokenUrl(tokenFile: string): string | undefined {
   try {
     return readTokenFile(tokenFile)?.url

@@ -1,9 +1,7 @@
 import type { Client } from '../client.ts'
 import type { Session } from './session.ts'
 
-/**
- * An option of a verb: what it takes, and one line about it. `value` names what it takes in the help text.
- */
+/** An option of a verb: what it takes, and one line about it. `value` names what it takes in the help text. */
 export type OptionSpec =
   | { kind: 'flag'; help: string }
   | { kind: 'text'; value: string; help: string }

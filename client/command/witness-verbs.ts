@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { RefusalError, TransportError } from '../client.ts'
+import { isFailedCall } from '../errors.ts'
 import { witnessCheckpoint, type Witnessed } from '../witness.ts'
 import { formatFields } from './format.ts'
 import type { Session } from './session.ts'
@@ -25,7 +25,7 @@ export const witnessVerbs: readonly Verb[] = [
           answer = await witness(session, pubkey)
         } catch (error) {
           // A service that is away is asked again; one that contradicts itself is not.
-          if (!(error instanceof TransportError) && !(error instanceof RefusalError)) throw error
+          if (!isFailedCall(error)) throw error
           session.progress.say(`witness: ${error.message}`)
         }
       }

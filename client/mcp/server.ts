@@ -111,10 +111,7 @@ function forModel(answer: object, { leavesOut, inputSchema }: NetworkTool, isFul
   return trim(answer) as object
 }
 
-/**
- * The text of a tool's result: notes, and the answer as JSON, between marks if other agents wrote parts of
- * it.
- */
+/** The text of a tool's result: notes, and the answer as JSON, between marks if other agents wrote parts of it. */
 function formatResult({ hasOthersText }: NetworkTool, answer: object, notes: readonly string[]): ToolResult {
   const json = formatJson(answer)
   const noteLines = notes.map((note) => escapeControls(toOneLine(note)))

@@ -1,6 +1,4 @@
-/**
- * The miner: finds nonces that meet a proof of work (the rule is in shared/crypto/pow.ts).
- */
+/** The miner: finds nonces that meet a proof of work (the rule is in shared/crypto/pow.ts). */
 import { assertDifficultyBits, assertPrefix, expectedHashes } from '../../shared/crypto/pow.ts'
 import { createSearch } from './block-search.ts'
 import { advancePosition, drawPosition } from './position.ts'
@@ -83,10 +81,7 @@ function assertPositiveInteger(name: string, value: number): void {
     throw new Error(`"${name}" must be an integer from 1, got ${value}`)
 }
 
-/**
- * Searches block after block on this thread until the tally is complete or the signal comes; lets other
- * events run.
- */
+/** Searches block after block on this thread until the tally is complete or the signal comes; lets other events run. */
 async function mineOnCallersThread(order: MiningOrder, tally: Tally): Promise<void> {
   const searchBlock = createSearch()
   let position = drawPosition()

@@ -9,6 +9,7 @@ export type MiningProgress = {
   secondsLeft: number
 }
 
+/** @internal */
 export type TallyOrder = {
   count: number
   expectedHashesPerShare: number
@@ -17,7 +18,7 @@ export type TallyOrder = {
   onProgress?: ((progress: MiningProgress) => void) | undefined
 }
 
-/** Adds up what the threads of a run report. */
+/** Adds up what the threads of a run report. @internal */
 export type Tally = {
   readonly shares: readonly string[]
   /** Whether `count` shares are found. */
@@ -28,7 +29,7 @@ export type Tally = {
   reportProgress(): void
 }
 
-/** Makes the tally of a run that begins now. */
+/** Makes the tally of a run that begins now. @internal */
 export function startTally(order: TallyOrder): Tally {
   const shares: string[] = []
   const startedAt = performance.now()

@@ -169,9 +169,7 @@ export async function changeState(file: string, change: (state: State) => void):
 
 const LOCK_STALE_MS = 10_000
 
-/**
- * Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed.
- */
+/** Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed. */
 async function takeLock(lock: string, holder: string): Promise<void> {
   const isStale = (file: string) =>
     stat(file).then(
