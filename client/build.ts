@@ -75,7 +75,11 @@ await bundle(
     { name: 'pow', test: /crypto\/pow\.ts/, priority: 2 },
     { name: 'search', test: /miner\/(block|position|sha256-simd|wasm)/, priority: 2 },
     // What browsers have too.
-    { name: 'base', test: /client\/(sealed-box|register|author-signatures|mining-state|client)\.ts/, priority: 1 },
+    {
+      name: 'base',
+      test: /client\/(sealed-box|register|author-signatures|mining-state|client)\.ts/,
+      priority: 1,
+    },
     {
       name: 'node',
       test: /client\/(verify\/|messages|own-ledger|solvency|verify-receipt|token-file|doorbell|command\/(format|command-error))/,

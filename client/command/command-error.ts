@@ -19,3 +19,7 @@ export class CommandError extends CodedError {
 export function usageError(message: string): CommandError {
   return new CommandError('usage', message, { exitCode: 2 })
 }
+
+/** The error for a command that was told to stop. @param cause what ended then */
+export const stoppedError = (message: string, cause?: unknown): CommandError =>
+  new CommandError('stopped', message, { exitCode: 130, ...(cause === undefined ? {} : { cause }) })

@@ -1,7 +1,6 @@
 import { renameSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
-  RefusalError,
   TransportError,
   type Answer,
   type CheckInvoiceAnswer,
@@ -10,10 +9,11 @@ import {
   type CreateInvoiceBody,
   type WorkOrder,
 } from '../client.ts'
+import { isPassing } from '../errors.ts'
 import { given } from '../given.ts'
 import type { MineDaysProgress } from '../mine.ts'
 import { isUnfinished, readMiningState, writeMiningState } from '../mining-state.ts'
-import { CommandError } from './command-error.ts'
+import { stoppedError } from './command-error.ts'
 import {
   formatCoins,
   formatCount,
@@ -88,16 +88,8 @@ export const passVerbs: readonly Verb[] = [
           answer = await client.checkInvoice({ invoice_id: invoiceId })
         } catch (error) {
           if (signal.aborted)
-            throw new CommandError(
-              'stopped',
-              `Stopped; the invoice goes on as it is: ${describeStanding(answer)}.`,
-              {
-                exitCode: 130,
-                cause: error,
-              },
-            )
-          if (!(error instanceof TransportError || (error instanceof RefusalError && error.mayPass)))
-            throw error
+            throw stoppedError(`Stopped; the invoice goes on as it is: ${describeStanding(answer)}.`, error)
+          if (!(error instanceof TransportError || isPassing(error))) throw error
           progress.say(`check: ${error.message} Asking again.`)
         }
       }
@@ -139,13 +131,9 @@ export const passVerbs: readonly Verb[] = [
         }
       } catch (error) {
         if (!signal.aborted) throw error
-        throw new CommandError(
-          'stopped',
+        throw stoppedError(
           `Stopped; what was found is kept in ${stateFile}, and "mine" goes on with it.`,
-          {
-            exitCode: 130,
-            cause: error,
-          },
+          error,
         )
       }
     },
