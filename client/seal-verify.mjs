@@ -3099,26 +3099,21 @@ var EntryReader = class {
 
 // client/verify/files.ts
 const MAX_FILE_BYTES = MAX_ANSWER_BYTES
-/** Runs something that reads or writes a file. @throws Unchecked `usage` */
-async function fromFile(use) {
-  try {
-    return await use()
-  } catch (error) {
-    throw error instanceof Unchecked ? error : new Unchecked('usage', error.message)
-  }
-}
 /** The bytes of a file, up to a size. @throws Unchecked */
-const readBytes = (file) =>
-  fromFile(async () => {
-    const parts = []
-    let size = 0
+async function readBytes(file) {
+  const parts = []
+  let size = 0
+  try {
     for await (const part of createReadStream(file)) {
       parts.push(part)
       size += part.length
-      if (size > MAX_FILE_BYTES) throw new Unchecked('usage', `${file} has more than ${MAX_FILE_BYTES} bytes`)
+      if (size > MAX_FILE_BYTES) throw new Error(`${file} has more than ${MAX_FILE_BYTES} bytes`)
     }
-    return Buffer.concat(parts)
-  })
+  } catch (error) {
+    throw new Unchecked('usage', error.message)
+  }
+  return Buffer.concat(parts)
+}
 /** A file's text. @throws Unchecked if it can't be read, or isn't UTF-8 */
 async function readText(file) {
   const bytes = await readBytes(file)
@@ -3129,8 +3124,8 @@ async function readText(file) {
   }
 }
 /** The JSON in a file. @throws Unchecked */
-const readJsonFile = async (file) => parseFile(file, await readBytes(file))
-function parseFile(file, bytes) {
+async function readJsonFile(file) {
+  const bytes = await readBytes(file)
   try {
     return parseJson(bytes)
   } catch (error) {
@@ -3762,13 +3757,13 @@ async function checkService(base, trust, options = {}) {
   const patience = beginPatience(options.timeoutMs ?? 3e4, options.deadlineMs ?? 36e5)
   for (let turn = 1; ; turn++) {
     const remembered = (await readState(judge.stateFile))[base]
-    const memory = new ServiceMemory(judge.stateFile, base, remembered)
+    const keep = createMemory(judge.stateFile, base, remembered)
     const walk = await walkChain(serviceSource(base, patience), {
       ...options,
       pinned: judge.pinned,
       remembered,
       keep: async (one) => {
-        if (one.findings.total === 0) await memory.keep(one)
+        if (one.findings.total === 0) await keep(one)
       },
     })
     judgeClock(walk.findings, patience)
@@ -3776,7 +3771,7 @@ async function checkService(base, trust, options = {}) {
       walk.findings.total === 0 && walk.checked?.state.logged === true
         ? await checkCheckpoint(base, walk, judge.policy, patience)
         : void 0
-    const isOvertaken = walk.findings.total === 0 && (await memory.keep(walk)) === 'overtaken'
+    const isOvertaken = walk.findings.total === 0 && (await keep(walk))
     if (isOvertaken && turn < MAX_TURNS) continue
     const doubts = walk.doubts(shown)
     if (isOvertaken) doubts.push(say('not_compared.checks'))
@@ -3794,32 +3789,24 @@ async function checkService(base, trust, options = {}) {
     )
   }
 }
-/** What is remembered of one service while it is checked. */
-var ServiceMemory = class {
-  #file
-  #service
-  #known
-  constructor(file, service, known) {
-    this.#file = file
-    this.#service = service
-    this.#known = known
-  }
-  /**
-   * Remembers what a walk without findings has verified, unless another check has put something else there
-   * meanwhile; never less than was known.
-   */
-  async keep(walk) {
+/**
+ * Makes what remembers, of one service, what a walk without findings has verified, never less than was known. It returns
+ * whether another check has put something else there meanwhile: then nothing is changed.
+ */
+function createMemory(file, service, remembered) {
+  let known = remembered
+  return async (walk) => {
     const { checked } = walk
-    if (checked === void 0 || checked.seal.seq < (this.#known?.seq ?? 0)) return 'nothing_new'
+    if (checked === void 0 || checked.seal.seq < (known?.seq ?? 0)) return false
     const memory = walk.memory(checked)
     let isOvertaken = false
-    await changeState(this.#file, (state) => {
-      const current = state[this.#service]
-      const hashes = [this.#known?.payload_hash, memory.payload_hash]
-      isOvertaken = current !== void 0 && !hashes.includes(current.payload_hash)
-      if (!isOvertaken) state[this.#service] = this.#known = memory
+    await changeState(file, (state) => {
+      const current = state[service]
+      isOvertaken =
+        current !== void 0 && ![known?.payload_hash, memory.payload_hash].includes(current.payload_hash)
+      if (!isOvertaken) state[service] = known = memory
     })
-    return isOvertaken ? 'overtaken' : 'kept'
+    return isOvertaken
   }
 }
 /**

@@ -6,7 +6,7 @@ import { CommandError, usageError } from './command-error.ts'
 import { escapeControls, formatJson, toOneLine } from './format.ts'
 import { showHelp } from './help.ts'
 import { createProgressLine, type ProgressStream } from './progress-line.ts'
-import { openSession, type Session } from './session.ts'
+import { Session } from './session.ts'
 import type { VerbOutput, Verb } from './verb.ts'
 import { AGENT, mcpVerb, VERBS } from './verbs.ts'
 import packageJson from '../package.json' with { type: 'json' }
@@ -77,13 +77,14 @@ async function runLine(
       version: VERSION,
       verbs: VERBS,
       open: (callSignal, progress) =>
-        openSession({ url, as, insecure, env, stdin, stdout, signal: callSignal, progress }),
+        // Stdin carries the protocol.
+        new Session({ url, as, insecure, env, stdout, signal: callSignal, progress }),
       describe: (error, failed) => describeFailure(error, 'tools', failed),
       streams: { stdin, stdout, signal },
     })
     return { answer: {}, text: '' }
   }
-  const session = openSession({ url, as, insecure, env, stdin, stdout, signal, progress })
+  const session = new Session({ url, as, insecure, env, stdin, stdout, signal, progress })
   const shown = await verb.run({ ...resolveMe(verb, words, options, session), session })
   for (const change of await session.takeForeignChangeWarnings()) {
     progress.end()

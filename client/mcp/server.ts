@@ -79,9 +79,7 @@ function runVerb(
     if (value === undefined) return []
     return [[option, kind === 'text' ? String(value) : value]]
   })
-  // The word "-" doesn't stand for stdin here, which carries the protocol.
-  const own = { ...session, readText: async (text: string) => text }
-  return verb.run({ words, options: Object.fromEntries(given), session: own })
+  return verb.run({ words, options: Object.fromEntries(given), session })
 }
 
 /** Verifies the seals, which remembers the service's seal key, unless a key is remembered already. */
