@@ -3,7 +3,7 @@ import { assertDifficultyBits, assertPrefix, expectedHashes } from '../../shared
 import { createSearch } from './block-search.ts'
 import { advancePosition, drawPosition } from './position.ts'
 import { BLOCK_NONCES } from './block.ts'
-import { startTally, type MiningProgress, type Tally } from './tally.ts'
+import { Tally, type MiningProgress } from './tally.ts'
 import { countCores } from '../cores.ts'
 import { createProgramRunner, runThread, yieldToEvents, type RunThread } from './threads.ts'
 
@@ -47,13 +47,7 @@ export async function mineShares(order: MiningOrder): Promise<string[]> {
   const runner = order.program === undefined ? runThread : createProgramRunner(order.program)
   const onCallersThread = runner === undefined || (order.threads === undefined && isSmall)
   const threads = onCallersThread ? 1 : (order.threads ?? countCores())
-  const tally = startTally({
-    count: order.count,
-    expectedHashesPerShare: expectedHashes(order.difficultyBits),
-    progressMs: order.progressMs ?? 1000,
-    onShare: order.onShare,
-    onProgress: order.onProgress,
-  })
+  const tally = new Tally(order)
   if (onCallersThread) await mineOnCallersThread(order, tally)
   else await mineOnThreads(runner, order, threads, tally)
   tally.reportProgress()
