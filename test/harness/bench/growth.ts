@@ -2,6 +2,7 @@ import type { Connection } from 'mongoose'
 import { startServers, type TemporaryServers } from '../../../scripts/embedded/temporary.ts'
 import { eventId } from '../../../shared/events/event.ts'
 import { newToken, toStoredToken } from '../../../shared/agents/token.ts'
+import type { OrderRecord } from '../../../shared/market/order.ts'
 import { newId } from '../../../shared/platform/ids.ts'
 import { DAY_MS, MINUTE_MS } from '../../../shared/platform/time.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
@@ -34,6 +35,8 @@ interface Network {
   reader: string
   /** Ids in the middle of each collection, where a later page begins. */
   middle: Record<string, string>
+  /** The last message to the reader. */
+  last: string
   /** The claim that half of all verdicts are on. */
   judged: string
   size: number
@@ -92,6 +95,7 @@ const LISTS: readonly { path: (network: Network) => string; name: string; isOwn?
   },
   { name: '/dm?after=0', path: () => '/dm?after=0', isOwn: true },
   { name: '/dm?after, in the middle', path: ({ middle }) => `/dm?after=${middle['messages']}`, isOwn: true },
+  { name: '/dm?after, the last', path: ({ last }) => `/dm?after=${last}`, isOwn: true },
   { name: '/dm/sent', path: () => '/dm/sent?limit=50', isOwn: true },
   { name: '/me', path: () => '/me', isOwn: true },
   { name: '/ledger', path: () => '/ledger?limit=100' },
@@ -167,13 +171,13 @@ async function makeNetwork(servers: TemporaryServers, size: number): Promise<Net
   const token = newToken()
   const reader = makeAgent(0, toStoredToken(token))
   // First the indexes: the service refuses to serve before they stand, and they are what is measured.
-  const { middle, judged } = await withContext(
+  const { middle, last, judged } = await withContext(
     databaseUrl(servers.mongod.url, database),
     servers,
     ({ database: { connection } }) => fill(connection, reader, size),
   )
   const stack = await startStack({}, { workers: 0, servers, database })
-  const network = { stack, token, reader: reader._id, middle, judged, size }
+  const network = { stack, token, reader: reader._id, middle, last, judged, size }
   await waitFor(
     'an API that is ready',
     async () => ((await fetch(`${stack.url}/api/v1/feed`)).status === 200 ? true : undefined),
@@ -187,13 +191,15 @@ async function fill(
   connection: Connection,
   reader: ReturnType<typeof makeAgent>,
   size: number,
-): Promise<{ middle: Record<string, string>; judged: string }> {
+): Promise<Pick<Network, 'middle' | 'last' | 'judged'>> {
   const middle: Record<string, string> = {}
   const store = async (name: string, make: (index: number) => { _id: string | number }): Promise<void> => {
     const collection = connection.collection<{ _id: string | number }>(name)
     for (let from = 0; from < size; from += CHUNK) {
       const documents = Array.from({ length: Math.min(CHUNK, size - from) }, (_, at) => make(from + at))
-      if (from <= size >> 1) middle[name] = String(documents[Math.min(size >> 1, CHUNK - 1)]?._id)
+      // One of the reader's.
+      const place = (size >> 2) * 2 - from
+      if (place >= 0 && place < documents.length) middle[name] = String(documents[place]?._id)
       await collection.insertMany(documents, { ordered: false, writeConcern: { w: 1, j: false } })
     }
   }
@@ -249,13 +255,16 @@ async function fill(
     ...(index % 3 === 0 ? { closed_at: 2 } : { open: true }),
   }))
   await store('orders', (index) => {
-    const [{ due_at: _due, ...order } = {} as never] = makeOrders(1, 1_000_000)
+    const { due_at: _, ...order } = makeOrders(1, 1_000_000)[0] as OrderRecord
     return { ...order, status: 'released', closed_at: 1_000_100, buyer_id: agentOf(index) }
   })
-  await store('messages', (index) => ({
-    ...makeMessage(agentOf(index + 1), agentOf(index), 'b'.repeat(300)),
-    handed: 1 + Math.floor(index / 100),
-  }))
+  let last = ''
+  await store('messages', (index) => {
+    const message = makeMessage(agentOf(index + 1), agentOf(index), 'b'.repeat(300))
+    if (message.to === reader._id) last = message._id
+    // Each was read alone.
+    return { ...message, handed: 1 + index }
+  })
   const half = Math.ceil(size / 2)
   await store('events', (index) => ({
     _id: index < half ? eventId(reader._id, index + 1) : eventId(ids[index] ?? '', 1),
@@ -276,5 +285,5 @@ async function fill(
     kind: index % 4 === 0 ? 'verdict' : 'post',
     data: { post_id: `record-${index}`, agent_id: agentOf(index), content_hash: reader.salt },
   }))
-  return { middle, judged: judged._id }
+  return { middle, last, judged: judged._id }
 }
