@@ -2665,6 +2665,7 @@ var ChainWalk = class {
   heard
   reader
   #options
+  #clock
   #previous
   #money = new LedgerMoney()
   #isChained = false
@@ -2675,6 +2676,7 @@ var ChainWalk = class {
   #keepAt = performance.now() + KEEP_EVERY_MS
   constructor(source, options, from) {
     this.#options = options
+    this.#clock = options.clock ?? nowSeconds
     this.remembered = options.remembered
     this.keyring = new Keyring(options.pinned, options.remembered?.pubkeys ?? [])
     this.reader = new EntryReader(source, options.maxEntries ?? Infinity)
@@ -2687,7 +2689,7 @@ var ChainWalk = class {
     const { seal } = head
     const where = `seal ${seal.seq}`
     for (const key of memory.pubkeys) this.keyring.seen.add(key)
-    checkSealAlone(seal, nowSeconds(), this.findings, where)
+    checkSealAlone(seal, this.#clock(), this.findings, where)
     checkSignature(head, this.keyring, this.findings, where)
     this.seq = this.signed = seal.seq
     this.head = this.#previous = {
@@ -2765,7 +2767,7 @@ var ChainWalk = class {
     const { seal, payload } = read.value
     const payloadHash = sha256Hex(payload)
     if (seal.seq !== due) findings.add(where, 'seq_gap', due)
-    checkSealAlone(seal, nowSeconds(), findings, where)
+    checkSealAlone(seal, this.#clock(), findings, where)
     if (this.#previous !== void 0) checkSealLink(this.#previous.seal, seal, findings, where)
     if (seal.signed) {
       this.signed++
@@ -3003,7 +3005,7 @@ var ChainWalk = class {
       seq,
       payload_hash: payloadHash,
       pubkeys: [...this.keyring.seen],
-      checked_at: nowSeconds(),
+      checked_at: this.#clock(),
       head: {
         seq,
         at,

@@ -47,6 +47,8 @@ export interface ChainOptions extends WalkLimits {
   pinned: readonly string[]
   /** Of a dump: it may end before what is remembered. */
   mayBeOlder?: boolean
+  /** Gives Unix seconds: a check may take an hour, and seals are made meanwhile. */
+  clock?: () => number
   /** Is given the walk now and then, and if it breaks off, to remember what it has verified. */
   keep?: (walk: ChainWalk) => Promise<void>
 }
@@ -123,6 +125,7 @@ export class ChainWalk {
   heard: readonly string[]
   readonly reader: EntryReader
   readonly #options: ChainOptions
+  readonly #clock: () => number
   #previous: { seal: Seal; payloadHash: string } | undefined
   #money = new LedgerMoney()
   #isChained = false
@@ -134,6 +137,7 @@ export class ChainWalk {
 
   constructor(source: Source, options: ChainOptions, from?: { memory: Memory; head: ReadSeal }) {
     this.#options = options
+    this.#clock = options.clock ?? nowSeconds
     this.remembered = options.remembered
     this.keyring = new Keyring(options.pinned, options.remembered?.pubkeys ?? [])
     this.reader = new EntryReader(source, options.maxEntries ?? Infinity)
@@ -147,7 +151,7 @@ export class ChainWalk {
     const { seal } = head
     const where = `seal ${seal.seq}`
     for (const key of memory.pubkeys) this.keyring.seen.add(key)
-    checkSealAlone(seal, nowSeconds(), this.findings, where)
+    checkSealAlone(seal, this.#clock(), this.findings, where)
     checkSignature(head, this.keyring, this.findings, where)
     this.seq = this.signed = seal.seq
     this.head = this.#previous = { seal, payloadHash: memory.payload_hash }
@@ -223,8 +227,7 @@ export class ChainWalk {
     const { seal, payload } = read.value
     const payloadHash = sha256Hex(payload)
     if (seal.seq !== due) findings.add(where, 'seq_gap', due)
-    // A check may take an hour, and seals are made meanwhile.
-    checkSealAlone(seal, nowSeconds(), findings, where)
+    checkSealAlone(seal, this.#clock(), findings, where)
     if (this.#previous !== undefined) checkSealLink(this.#previous.seal, seal, findings, where)
     if (seal.signed) {
       this.signed++
@@ -446,7 +449,7 @@ export class ChainWalk {
       seq,
       payload_hash: payloadHash,
       pubkeys: [...this.keyring.seen],
-      checked_at: nowSeconds(),
+      checked_at: this.#clock(),
       head: {
         ...{ seq, at, count, from_id, to_id, root, prev_root },
         ...{ signed: true, signature, pubkey, algo, signed_at },
