@@ -1000,11 +1000,11 @@ function keyLeafHash({ agent_id, dm_key, author_key, version, entry_id }) {
 const placeOf = (agentId) => sha256(agentId)
 /** Bit number `depth` of a place, the highest first. */
 const bitAt = (place, depth) => (place[depth >> 3] >> (7 - (depth & 7))) & 1
-/** The hash of a node with two or more leaves below it. */
-const node = (left, right) => sha256(Buffer.concat([Buffer.of(1), left, right]))
+/** The hash of a node with two or more leaves below it, of the hashes of its halves. */
+const keyNodeHash = (left, right) => sha256(Buffer.concat([Buffer.of(1), left, right]))
 function hashOf(part) {
   if (part === void 0) return EMPTY_KEY_ROOT
-  part.hash ??= 'keys' in part ? keyLeafHash(part.keys) : node(hashOf(part.left), hashOf(part.right))
+  part.hash ??= 'keys' in part ? keyLeafHash(part.keys) : keyNodeHash(hashOf(part.left), hashOf(part.right))
   return part.hash
 }
 /** The part that has these two below it. */
@@ -1013,16 +1013,20 @@ const join = (left, right) => ({
   right,
   hash: void 0,
 })
-/** An empty tree. */
-const createKeyTree = () => keyTreeOf(void 0, 0, 1)
-/** The tree with this root. @param count how many agents are in it */
-function keyTreeOf(root, count, form) {
+/**
+ * An empty tree.
+ *
+ * @param depth of a part of a tree: so many bits lead to it, and all places in it begin with the same ones
+ */
+const createKeyTree = (depth = 0) => keyTreeOf(void 0, 0, 1, depth)
+/** The tree with this root, `top` bits below that of the whole. @param count how many agents are in it */
+function keyTreeOf(root, count, form, top) {
   /** Walks down to an agent's place: what is there, and the siblings on the way, lowest first. */
   function find(agentId) {
     const place = placeOf(agentId)
     const path = []
     let part = root
-    for (let depth = 0; part !== void 0 && 'left' in part; depth++) {
+    for (let depth = top; part !== void 0 && 'left' in part; depth++) {
       const isRight = bitAt(place, depth) === 1
       path.unshift(isRight ? part.left : part.right)
       part = isRight ? part.right : part.left
@@ -1053,10 +1057,11 @@ function keyTreeOf(root, count, form) {
             keys,
             hash: void 0,
           },
-          0,
+          top,
         ),
         get(keys.agent_id) === void 0 ? count + 1 : count,
         formAfter,
+        top,
       ),
     prove: (agentId) => {
       const { part, path } = find(agentId)

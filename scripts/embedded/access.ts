@@ -41,6 +41,7 @@ export const WRITERS = {
   entries: { ledger: ['insert'] },
   seals: { ledger: ['insert'], signer: ['update'] },
   log_tiles: { ledger: ADD },
+  key_pieces: { ledger: ADD },
   cosignatures: { api: ['insert'], signer: ['insert'] },
   ledger_status: { ledger: ADD, signer: ADD },
   seal_adoptions: { ...CARRIES_ENTRIES, signer: ['insert'] },

@@ -69,12 +69,12 @@ export function keyLeafHash({ agent_id, dm_key, author_key, version, entry_id }:
 }
 
 /** An agent's place in the tree: the bits of this hash, the highest first, lead down to it from the root. */
-const placeOf = (agentId: string): Buffer => sha256(agentId)
+export const placeOf = (agentId: string): Buffer => sha256(agentId)
 /** Bit number `depth` of a place, the highest first. */
-const bitAt = (place: Buffer, depth: number): number =>
+export const bitAt = (place: Buffer, depth: number): number =>
   ((place[depth >> 3] as number) >> (7 - (depth & 7))) & 1
-/** The hash of a node with two or more leaves below it. */
-const node = (left: Uint8Array, right: Uint8Array): Buffer =>
+/** The hash of a node with two or more leaves below it, of the hashes of its halves. */
+export const keyNodeHash = (left: Uint8Array, right: Uint8Array): Buffer =>
   sha256(Buffer.concat([Buffer.of(1), left, right]))
 
 interface Leaf {
@@ -95,7 +95,7 @@ type Part = Leaf | Branch | undefined
 
 function hashOf(part: Part): Buffer {
   if (part === undefined) return EMPTY_KEY_ROOT
-  part.hash ??= 'keys' in part ? keyLeafHash(part.keys) : node(hashOf(part.left), hashOf(part.right))
+  part.hash ??= 'keys' in part ? keyLeafHash(part.keys) : keyNodeHash(hashOf(part.left), hashOf(part.right))
   return part.hash
 }
 
@@ -115,17 +115,21 @@ export interface KeyTree {
   prove(agentId: string): KeyProof
 }
 
-/** An empty tree. */
-export const createKeyTree = (): KeyTree => keyTreeOf(undefined, 0, 1)
+/**
+ * An empty tree.
+ *
+ * @param depth of a part of a tree: so many bits lead to it, and all places in it begin with the same ones
+ */
+export const createKeyTree = (depth = 0): KeyTree => keyTreeOf(undefined, 0, 1, depth)
 
-/** The tree with this root. @param count how many agents are in it */
-function keyTreeOf(root: Part, count: number, form: KeyForm): KeyTree {
+/** The tree with this root, `top` bits below that of the whole. @param count how many agents are in it */
+function keyTreeOf(root: Part, count: number, form: KeyForm, top: number): KeyTree {
   /** Walks down to an agent's place: what is there, and the siblings on the way, lowest first. */
   function find(agentId: string): { part: Part; path: Part[] } {
     const place = placeOf(agentId)
     const path: Part[] = []
     let part = root
-    for (let depth = 0; part !== undefined && 'left' in part; depth++) {
+    for (let depth = top; part !== undefined && 'left' in part; depth++) {
       const isRight = bitAt(place, depth) === 1
       path.unshift(isRight ? part.left : part.right)
       part = isRight ? part.right : part.left
@@ -147,9 +151,10 @@ function keyTreeOf(root: Part, count: number, form: KeyForm): KeyTree {
     get,
     with: (keys, formAfter = form) =>
       keyTreeOf(
-        insert(root, { place: placeOf(keys.agent_id), keys, hash: undefined }, 0),
+        insert(root, { place: placeOf(keys.agent_id), keys, hash: undefined }, top),
         get(keys.agent_id) === undefined ? count + 1 : count,
         formAfter,
+        top,
       ),
     prove: (agentId) => {
       const { part, path } = find(agentId)
@@ -220,7 +225,10 @@ export function verifyKeyProof(agentId: string, root: string, proof: KeyProof): 
   }
   for (const [step, hex] of path.entries()) {
     const sibling = Buffer.from(hex, 'hex')
-    running = bitAt(place, path.length - 1 - step) === 0 ? node(running, sibling) : node(sibling, running)
+    running =
+      bitAt(place, path.length - 1 - step) === 0
+        ? keyNodeHash(running, sibling)
+        : keyNodeHash(sibling, running)
   }
   if (running.toString('hex') !== root) return { ok: false, reason: 'wrong_root' }
   return { ok: true, keys: found?.agent_id === agentId ? found : null }

@@ -2,7 +2,9 @@ import mongoose, { type Connection, type Model, type PipelineStage } from 'mongo
 import { isDuplicateKey, MAJORITY, within, type Session } from '../platform/database.ts'
 import { entryFields, type EntryRecord } from './entry.ts'
 import { only, schemaOf } from '../platform/fields.ts'
-import { createKeyTreeReader, KEY_CHANGES } from './agent-keys.ts'
+import { KEY_CHANGES } from './agent-keys.ts'
+import { createKeyPieceStore } from './key-piece-store.ts'
+import { createKeyTreeReader } from './key-tree-reader.ts'
 import { createLogTileStore } from './log-tile-store.ts'
 import { createSealPathReader } from './seal-paths.ts'
 import { carriesPendingEntries, type EntryKind, type PendingEntry } from './pending.ts'
@@ -56,13 +58,26 @@ export function createEntryStore(connection: Connection) {
       .toArray()
 
   /** The first `limit` entries above `afterId`, up to `toId`, that change an agent's keys, ascending. */
-  const listKeyChanges = (afterId: number, toId: number, limit: number): Promise<EntryRecord[]> =>
-    raw()
-      .find({ kind: { $in: [...KEY_CHANGES] as EntryKind[] }, _id: { $gt: afterId, $lte: toId } }, MAJORITY)
+  const listKeyChanges = async (afterId: number, toId: number, limit: number) => {
+    const changes = await raw()
+      .find(
+        { kind: { $in: [...KEY_CHANGES] as EntryKind[] }, _id: { $gt: afterId, $lte: toId } },
+        { ...MAJORITY, projection: { 'data.agent_id': 1 }, batchSize: limit },
+      )
       .sort({ _id: 1 })
       .limit(limit)
       .toArray()
+    return changes.map(({ _id, data }) => ({ _id, agentId: data?.['agent_id'] }))
+  }
+  /** Those of the entries with these numbers that are there. */
+  const read = async (ids: readonly number[]): Promise<Map<number, EntryRecord>> => {
+    const found = await raw()
+      .find({ _id: { $in: [...ids] } }, { ...MAJORITY, batchSize: ids.length + 1 })
+      .toArray()
+    return new Map(found.map((entry) => [entry._id, entry]))
+  }
   const tiles = createLogTileStore(connection)
+  const keyPieces = createKeyPieceStore(connection)
   return {
     models: { entries },
     tiles,
@@ -123,8 +138,8 @@ export function createEntryStore(connection: Connection) {
         .limit(limit)
         .batchSize(ENTRIES_AT_ONCE)
         .toArray(),
-    /** Reads the tree of agents' keys, which follows from the entries. */
-    readKeyTree: createKeyTreeReader(listKeyChanges),
+    /** The tree of agents' keys, which follows from the entries. */
+    ...createKeyTreeReader({ listChanges: listKeyChanges, read, stored: keyPieces }),
     /**
      * Yields every entry from `fromId` to `toId`, ascending, in pages of up to 2,000; `toId` may lie ahead of
      * the ledger. The next page is fetched while one is used.

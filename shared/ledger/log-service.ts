@@ -1,6 +1,5 @@
 import { z } from 'zod'
 import { canonicalJson } from '../crypto/canonical-json.ts'
-import type { KeyProof } from '../crypto/key-tree.ts'
 import { verifyLogConsistency, verifyLogInclusion, tileWidth } from '../crypto/log-tree.ts'
 import { HASH_BYTES, hashLeafTexts, leafHash, TILE_WIDTH } from '../crypto/merkle.ts'
 import { formatLogProof, formatNote } from '../crypto/note.ts'
@@ -8,9 +7,10 @@ import type { Context } from '../context.ts'
 import { invalidField, Refusal } from '../platform/errors.ts'
 import { MAX_WITNESSES_ASKED } from '../platform/limits.ts'
 import { hex, text } from '../platform/schema.ts'
-import { readTreeAsStated, statedKeys } from './agent-keys.ts'
+import { statedKeys } from './agent-keys.ts'
 import { checkpointOf, type StoredCheckpoint } from './checkpoint.ts'
 import { entryView, viewEntry, type EntryRecord } from './entry.ts'
+import { readTreeAsStated } from './key-tree-reader.ts'
 import { proveConsistency, proveInLog, requireTileUnderRoot } from './log.ts'
 import type { SealRecord } from './seal.ts'
 import type { SealStore } from './seal-store.ts'
@@ -260,13 +260,13 @@ export async function readKeys(ctx: LogContext, agentId: string): Promise<z.inpu
   const tree = await readTreeAsStated(ctx.entries.readKeyTree, upTo, stated)
   if (tree === undefined)
     throw new Error(`the keys up to entry ${upTo} have another root than entry ${seal.to_id} states`)
-  const proof: KeyProof = tree.prove(agentId)
+  const { keys, proof } = await tree.prove(agentId)
   const formatLogProofs = await createLogProofFormatter(ctx)
   const [tlogProof] = await formatLogProofs([closing])
   if (tlogProof === undefined) throw new Error(`entry ${seal.to_id} is not in the log of its own checkpoint`)
   return {
     agent_id: agentId,
-    keys: tree.get(agentId) ?? null,
+    keys,
     form: stated.v ?? 1,
     up_to: upTo,
     proof: { found: proof.found, path: [...proof.path] },

@@ -1,14 +1,15 @@
 import type { Context } from '../context.ts'
 import { canonicalJson } from '../crypto/canonical-json.ts'
-import type { KeyTree } from '../crypto/key-tree.ts'
 import { verifyLogInclusion, type LogTree } from '../crypto/log-tree.ts'
 import { TILE_HEIGHT, type Tile } from '../crypto/merkle.ts'
 import { verifySealFollows } from '../crypto/seal-payload.ts'
-import { applyKeyChange, keyState, readTreeAsStated } from './agent-keys.ts'
+import { keyState } from './agent-keys.ts'
 import { verifyWholeChain } from './chain-check.ts'
 import { isAssets } from './assets.ts'
 import { computeLeaves, type EntryRecord } from './entry.ts'
 import { createEntryTree } from './entry-tree.ts'
+import { KeyEntriesDiffer, type KeyPieces } from './key-pieces.ts'
+import { readTreeAsStated } from './key-tree-reader.ts'
 import { buildLogFromEntries, logState, proveInLog, readLogFromTiles, type LogState } from './log.ts'
 import { headOf, sealFields, type SealRecord } from './seal.ts'
 import type { Remembered } from './seal-memory.ts'
@@ -26,6 +27,13 @@ import {
 type LedgerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'now'>
 
 type Refuse = (sentence: string) => SigningStopped
+
+/** For what reads entries that changed agents' keys again. */
+const refuseIfTheyDiffer =
+  (refuse: Refuse) =>
+  (error: unknown): never => {
+    throw error instanceof KeyEntriesDiffer ? refuse(error.message) : error
+  }
 
 /**
  * Step 3: recomputes from the stored entries all that the seal states, and compares.
@@ -96,7 +104,7 @@ interface Recomputed {
 async function recompute(
   ctx: LedgerContext,
   seal: SealRecord,
-  base: { log: LogTree; keys: KeyTree },
+  base: { log: LogTree; keys: KeyPieces },
   previousClosing: EntryRecord | undefined,
   refuse: Refuse,
 ): Promise<Recomputed> {
@@ -121,8 +129,8 @@ async function recompute(
       due++
       sumsBelow = count.sums()
       count.add(entry, !unreadable.has(entry))
-      keys = applyKeyChange(keys, entry)
     }
+    keys = await keys.with(page).catch(refuseIfTheyDiffer(refuse))
     last = page.at(-1)
     tree.add(leaves)
     await compareTiles(log.append(leaves))
@@ -217,7 +225,7 @@ async function readOrBuildStateBefore(
   previous: SealRecord | undefined,
   remembered: Remembered,
   refuse: Refuse,
-): Promise<{ log: LogTree; keys: KeyTree }> {
+): Promise<{ log: LogTree; keys: KeyPieces }> {
   const size = previous?.to_id ?? 0
   // The memory is of this very seal, not of the one before: decideSigning() compares what comes out of it.
   const isSignedAgain = remembered.seq === seal._id
@@ -239,11 +247,13 @@ async function readOrBuildStateBefore(
     )
 
   const { keys } = remembered
-  if (isSignedAgain || !isInMemory || keys === undefined)
-    return { log, keys: await ctx.entries.readKeyTree(size, isSignedAgain ? undefined : 'first') }
+  if (isSignedAgain || !isInMemory || keys === undefined) {
+    const reading = ctx.entries.readKeyTree(size, isSignedAgain ? undefined : 'first')
+    return { log, keys: await reading.catch(refuseIfTheyDiffer(refuse)) }
+  }
   const signed = await readTreeAsStated(ctx.entries.readKeyTree, size, keys)
   if (signed === undefined) {
-    const { root } = keyState(await ctx.entries.readKeyTree(size))
+    const { root } = keyState(await ctx.entries.readKeyTree(size, 'first'))
     throw refuse(
       `the entries up to ${size} give keys with the root ${root}, and the root ${keys.root} was signed`,
     )

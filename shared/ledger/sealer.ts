@@ -5,10 +5,11 @@ import type { Tile } from '../crypto/merkle.ts'
 import { verifySealFollows } from '../crypto/seal-payload.ts'
 import type { Lease } from '../platform/lease-store.ts'
 import { performStep, type WatchStep } from '../platform/step.ts'
-import { keyState } from './agent-keys.ts'
+import { keyState, statedKeys } from './agent-keys.ts'
 import { verifyNewSeals } from './chain-check.ts'
 import type { EntryRecord } from './entry.ts'
 import { createEntryTree } from './entry-tree.ts'
+import { readTreeAsStated } from './key-tree-reader.ts'
 import { buildLogFromEntries, logState, readLogFromTiles } from './log.ts'
 import { headOf, sealFields, SealError, type SealRecord } from './seal.ts'
 import type { SealStore } from './seal-store.ts'
@@ -100,7 +101,7 @@ async function sealEntries(
   const before: StateBefore = {
     prevSeal: previous === undefined ? null : headOf(previous).payloadHash,
     log: logState(log),
-    keys: keyState(await ctx.entries.readKeyTree(fromId - 1)),
+    keys: await readKeyState(ctx, previous),
   }
   const tree = createEntryTree()
   const logTiles = createTileWriter((tiles) =>
@@ -128,7 +129,26 @@ async function sealEntries(
   await performStep(watch, 'seal', () => storeOnce(ctx.seals, seal))
   await performStep(watch, 'status', () => verifyNewSeals(ctx, { seq, root }))
   await traceSeal(ctx, seal, startedAtMs)
+  const signed = await ctx.seals.lastSigned()
+  if (signed !== undefined) await ctx.entries.keepKeyTree(signed.from_id - 1)
   return seal
+}
+
+/**
+ * Reads what is to be stated of agents' keys after the last seal.
+ *
+ * @throws SealError if the entries don't give what was stated last
+ */
+async function readKeyState(
+  { entries }: SealerContext,
+  last: SealRecord | undefined,
+): Promise<StateBefore['keys']> {
+  const closing = last && (await entries.find(last.to_id))
+  const { data: stated } = statedKeys.safeParse(closing?.data['keys'])
+  const upTo = (last?.from_id ?? 1) - 1
+  if (stated !== undefined && (await readTreeAsStated(entries.readKeyTree, upTo, stated)) === undefined)
+    throw new SealError(`the keys up to entry ${upTo} have another root than entry ${last?.to_id} states`)
+  return keyState(await entries.readKeyTree(last?.to_id ?? 0))
 }
 
 /**

@@ -11,10 +11,10 @@ import { postContent } from '../posts/post.ts'
 import { computeLeaves, type EntryRecord } from '../ledger/entry.ts'
 import type { EntryKind } from '../ledger/pending.ts'
 import { headOf, type SealRecord } from '../ledger/seal.ts'
-import { applyKeyChange, keyState } from '../ledger/agent-keys.ts'
+import { keyFieldOf, keyState } from '../ledger/agent-keys.ts'
 import { isAssets } from '../ledger/assets.ts'
-import { createKeyTree, type KeyTree } from '../crypto/key-tree.ts'
 import { createLogTree, type LogTree } from '../crypto/log-tree.ts'
+import { KeyEntriesDiffer, type KeyPieces } from '../ledger/key-pieces.ts'
 import { logState, readLogFromFullTiles } from '../ledger/log.ts'
 import {
   closesSeal,
@@ -143,6 +143,8 @@ const OPENERS: readonly Opener[] = [
   },
 ]
 
+/** Changes of agents' keys that are kept in memory until the next closing entry, at most. */
+const KEY_CHANGES_AT_ONCE = 2_000
 /** Faults described in a sentence each; further ones are only counted. */
 const MAX_DESCRIBED = 20
 
@@ -227,13 +229,15 @@ interface StateAfter {
   /** Whether a closing entry before has stated all sums. */
   isWhole: boolean
   log: LogTree
-  keys: KeyTree
+  keys: KeyPieces
 }
 
 /** Reads the state after a seal that was checked, with all before it; the empty one before the first. */
 async function readStateAfter({ entries }: CheckContext, seal: SealRecord | undefined): Promise<StateAfter> {
-  if (seal === undefined)
-    return { seal, count: countLiabilities(), isWhole: false, log: createLogTree(), keys: createKeyTree() }
+  if (seal === undefined) {
+    const keys = await entries.readKeyTree(0)
+    return { seal, count: countLiabilities(), isWhole: false, log: createLogTree(), keys }
+  }
   const { _id: seq, to_id: size } = seal
   const [closing, log, keys] = await Promise.all([
     entries.find(size),
@@ -254,7 +258,11 @@ async function readStateAfter({ entries }: CheckContext, seal: SealRecord | unde
  * @param state after the entries before the first one
  * @returns a function to call with each further entry, in order; it reports faults
  */
-function createClosingCheck({ seals }: CheckContext, state: StateAfter, report: (sentence: string) => void) {
+function createClosingCheck(
+  { entries, seals }: CheckContext,
+  state: StateAfter,
+  report: (sentence: string) => void,
+) {
   const { log } = state
   let { count, isWhole, keys, seal: previous } = state
   let seq = (previous?._id ?? 0) + 1
@@ -273,11 +281,24 @@ function createClosingCheck({ seals }: CheckContext, state: StateAfter, report: 
       if (canonicalJson(entry.data[field] ?? null) !== canonicalJson(expected[field] ?? null))
         report(`entry ${entry._id}: seal ${seq} states another "${field}" than the entries before it give`)
   }
+  let keyChanges: EntryRecord[] = []
+  /** Brings the keys up to entry `toId`. */
+  const changeKeys = async (toId: number): Promise<void> => {
+    try {
+      keys = await keys.with(keyChanges)
+    } catch (error) {
+      if (!(error instanceof KeyEntriesDiffer)) throw error
+      report(error.message)
+      keys = await entries.readKeyTree(toId, 'first')
+    }
+    keyChanges = []
+  }
   return async (entry: EntryRecord): Promise<void> => {
     seal ??= await seals.find(seq)
     const { leaves, unreadable } = computeLeaves([entry])
     log.append(leaves)
-    keys = applyKeyChange(keys, entry)
+    if (keyFieldOf(entry.kind) !== undefined) keyChanges.push(entry)
+    if (seal?.to_id === entry._id || keyChanges.length === KEY_CHANGES_AT_ONCE) await changeKeys(entry._id)
     if (seal?.to_id !== entry._id) {
       const anomaly = count.add(entry, !unreadable.has(entry))
       if (anomaly !== undefined) report(anomaly)
