@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { acceptProposal, storeOverdueClaims } from '../../shared/claims/claim-service.ts'
+import { storeEndorsements } from '../../shared/claims/claim-store.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { listPending } from '../support/stored.ts'
@@ -241,9 +242,9 @@ describe('verdicts', () => {
     await resolve(id, 'true', judge(2))
     const { claims } = service.ctx
     const { findByVerdicts } = claims
-    claims.findByVerdicts = async (onClaims) => {
+    claims.findByVerdicts = async (onClaims, session) => {
       claims.findByVerdicts = findByVerdicts
-      const found = await findByVerdicts(onClaims)
+      const found = await findByVerdicts(onClaims, session)
       const body = { claim_id: id, outcome: 'true' }
       expect((await other.call('POST', '/claim/resolve', { token: judge(3).token, body })).status).toBe(200)
       return found
@@ -431,6 +432,21 @@ describe('proposals', () => {
       two,
       one,
     ])
+  })
+
+  it('of before an upgrade have their place after it', async () => {
+    const agent = await service.register()
+    const [old, other] = [await propose(agent), await propose(agent)]
+    await resolve(old.id, 'true', judge(0))
+    const { models } = service.ctx.claims
+    await models.claims.updateMany({ agent_id: agent.id }, { $unset: { endorsements: 1 } })
+    await storeEndorsements(service.ctx.database.connection)
+    const ranked = (await readProposals()).filter(({ agent_id: by }) => by === agent.id)
+    expect(ranked.map(({ id }) => id)).toEqual([old.id, other.id])
+    const unendorsed = await service.ctx.database.transaction((session) =>
+      service.ctx.claims.countUnendorsed([agent.id], session),
+    )
+    expect(unendorsed.get(agent.id)).toBe(1)
   })
 
   // holds: rules.claims.statements.the_operator_accepts_a_proposal_with
