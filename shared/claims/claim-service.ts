@@ -138,50 +138,18 @@ export async function recordVerdict(
 }
 
 /**
- * Concurrent transactions of claims and verdicts in one process: while one waits for the journal, the next
- * one is written; more of them would be smaller, and each has up to eight commands.
+ * Returns a context's function that stores claims and verdicts in groups, one transaction a group; it resolves with a
+ * change's result. One transaction of a process at a time: each has up to eight commands, so larger groups pay more than
+ * to write one while another waits for the journal, and no two of them conflict. A conflict with another process is
+ * noticed by the database.
  */
-const TRANSACTIONS_AT_ONCE = 2
-const CACHED_AUTHORS = 10_000
-
-/**
- * Returns a context's function that stores claims and verdicts in groups, one transaction a group; it
- * resolves with a change's result. Each change touches the counts of one author, and of two transactions that
- * touch the same counts one must retry; so changes that concern one author are never in two concurrent
- * transactions of this process. As long as a claim's author isn't cached, its verdicts are kept apart by the
- * claim alone. Any conflict that this misses, such as one with another process, is noticed by the database.
- */
-const recorderOf = oncePer((ctx: ClaimContext): ((change: Change) => Promise<Recorded>) => {
-  const authors = new Map<string, string>()
-  /** Returns what a verdict on this claim may conflict about: the claim, and its author's counts. */
-  const keysOfClaim = (claimId: string): string[] => {
-    const author = authors.get(claimId)
-    return author === undefined ? [claimId] : [claimId, author]
-  }
-  return createGroups(
-    async (changes: Change[]) => {
-      const outcomes = await performTogether(changes, (some) => recordTogether(ctx, some))
-      for (const outcome of outcomes) if (outcome.status === 'fulfilled') cacheAuthor(authors, outcome.value)
-      return outcomes
-    },
-    {
-      patienceMs: ctx.config.requestMs,
-      atOnce: TRANSACTIONS_AT_ONCE,
-      span: 'commit claims',
-      keysOf: (one) => ('claim' in one ? [one.claim.agent_id] : keysOfClaim(one.verdict.claim_id)),
-    },
-  )
-})
-
-/**
- * Adds a claim's author to the cache, in which the oldest gives way. A claim's author never changes, so
- * nothing in it grows stale.
- */
-function cacheAuthor(authors: Map<string, string>, recorded: Recorded): void {
-  if (recorded === undefined || authors.has(recorded.claim._id)) return
-  if (authors.size === CACHED_AUTHORS) authors.delete(authors.keys().next().value as string)
-  authors.set(recorded.claim._id, recorded.claim.agent_id)
-}
+const recorderOf = oncePer((ctx: ClaimContext) =>
+  createGroups((changes: Change[]) => performTogether(changes, (some) => recordTogether(ctx, some)), {
+    patienceMs: ctx.config.requestMs,
+    atOnce: 1,
+    span: 'commit claims',
+  }),
+)
 
 /**
  * Stores a group of changes in one transaction, which reads what they depend on, and returns their results.

@@ -95,29 +95,23 @@ export function createClaimStore(connection: Connection) {
           { ...SHOWN, batchSize: newVerdicts.length + 1, session },
         )
         .toArray(),
-    /**
-     * Reads the standing verdicts by any of the given agents on any of the given claims, so also of pairs
-     * that aren't among the given ones.
-     */
-    findStandingVerdicts: (
+    /** Reads the verdicts of these agents on these claims that stand. */
+    async findStandingVerdicts(
       pairs: readonly Pick<VerdictRecord, 'claim_id' | 'agent_id'>[],
       session: Session,
-    ): Promise<VerdictRecord[]> =>
-      rawVerdicts()
-        .find(
-          {
-            claim_id: { $in: [...new Set(pairs.map(({ claim_id: id }) => id))] },
-            agent_id: { $in: [...new Set(pairs.map(({ agent_id: id }) => id))] },
-            superseded: false,
-          },
-          {
-            hint: 'one_standing_verdict',
-            projection: { claim_id: 1, agent_id: 1, outcome: 1 },
-            batchSize: 1_000,
-            session,
-          },
-        )
-        .toArray(),
+    ): Promise<VerdictRecord[]> {
+      const byClaim = Map.groupBy(pairs, ({ claim_id: id }) => id)
+      const onClaims = [...byClaim].map(([claimId, ofClaim]) => ({
+        claim_id: claimId,
+        agent_id: { $in: ofClaim.map(({ agent_id: id }) => id) },
+        superseded: false,
+      }))
+      const options = { hint: 'one_standing_verdict', batchSize: pairs.length + 1, session }
+      const projection = { claim_id: 1, agent_id: 1, outcome: 1 }
+      return rawVerdicts()
+        .find({ $or: onClaims }, { ...options, projection })
+        .toArray()
+    },
     /**
      * Stores changes in the session's transaction, in which all that they rest on was read: inserts claims and
      * verdicts, marks verdicts as superseded, and sets the status and counts of claims that have moved.
