@@ -130,7 +130,7 @@ export async function handOutUnread(ctx: MessageContext, inbox: Inbox, peek: boo
  * are marked as read. So a reader that always reads this way misses nothing.
  *
  * A message that was committed late may have been handed out after one with a greater id. Messages with a
- * greater id that were handed out before the given one are therefore given again, if the page has room, at
+ * greater id that were handed out before the given one are therefore given again, if it is the last page and has room, at
  * its front: the last message of a page is always the right one to continue from, and the reading ends.
  *
  * @param after a message's id, or `0` for the beginning
@@ -152,7 +152,7 @@ export async function readMessagesAfter(
       page.more = unread.more
     }
     const room = remainingRoom(WHOLE_PAGE, page.messages)
-    if (place === undefined || room.messages === 0) return page
+    if (place === undefined || page.more || room.messages === 0) return page
     const again = await ctx.messages.listNewerHandedBefore(inbox, place, room, session)
     return { messages: [...again.messages, ...page.messages], more: page.more }
   })

@@ -12,8 +12,8 @@ import { messageFields, type MessageRecord } from './message.ts'
 export const UNREAD = { handed: 0 }
 
 const messageSchema = schemaOf<MessageRecord>('messages', { ...messageFields, ...tellsField })
-messageSchema.index({ to: 1, _id: 1 }, { name: 'unread', partialFilterExpression: UNREAD })
 messageSchema.index({ to: 1, handed: 1, _id: 1 }, { name: 'in_order_of_handing_out' })
+messageSchema.index({ to: 1, _id: 1, handed: 1 }, { name: 'in_order_of_ids' })
 messageSchema.index({ from: 1, _id: -1 }, { name: 'sent' })
 messageSchema.index({ to: 1, from: 1, handed: 1, _id: 1 }, { name: 'of_one_sender' })
 indexMarks(messageSchema)
@@ -27,9 +27,9 @@ export interface Inbox {
   from?: string
 }
 
-/** Returns the name of the index for an inbox: `ofAllSenders`, or the one for a single sender. */
-const indexFor = (inbox: Inbox, ofAllSenders: 'unread' | 'in_order_of_handing_out'): string =>
-  inbox.from === undefined ? ofAllSenders : 'of_one_sender'
+/** Returns the name of the index by which an inbox is read in the order of handing out, the unread before all others. */
+const indexFor = ({ from }: Inbox): string =>
+  from === undefined ? 'in_order_of_handing_out' : 'of_one_sender'
 
 /**
  * How many more messages and bytes fit on a page. An empty page takes its first message whatever its
@@ -62,13 +62,7 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
     room: Room,
     session: Session | undefined,
   ): Promise<MessagePage> =>
-    list(
-      { ...inbox, ...filter },
-      { handed: 1, _id: 1 },
-      indexFor(inbox, 'in_order_of_handing_out'),
-      room,
-      session,
-    )
+    list({ ...inbox, ...filter }, { handed: 1, _id: 1 }, indexFor(inbox), room, session)
   /** Reads the messages of a query that fit in the room. */
   const list = (
     filter: object,
@@ -103,12 +97,12 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
       records.one({ _id: messageId }, { session }),
     /** Whether the inbox has a message that was not handed out yet. */
     async hasUnread(inbox: Inbox): Promise<boolean> {
-      const unread = messages.findOne({ ...inbox, ...UNREAD }, { _id: 1 }).hint(indexFor(inbox, 'unread'))
+      const unread = messages.findOne({ ...inbox, ...UNREAD }, { _id: 1 }).hint(indexFor(inbox))
       return (await unread.lean()) !== null
     },
     /** Lists the oldest unread messages, oldest first; marks nothing. */
     async listUnread(inbox: Inbox, room: Room, session?: Session): Promise<MessagePage> {
-      return list({ ...inbox, ...UNREAD }, { _id: 1 }, indexFor(inbox, 'unread'), room, session)
+      return list({ ...inbox, ...UNREAD }, { _id: 1 }, indexFor(inbox), room, session)
     },
     /** Lists messages that were handed out, in that order: after a place, or from the beginning if it is undefined. */
     async listHandedAfter(
@@ -123,7 +117,10 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
           : { $or: [{ handed: { $gt: after.handed } }, { handed: after.handed, _id: { $gt: after._id } }] }
       return listInHandingOrder(later, inbox, room, session)
     },
-    /** Lists messages with a greater id than that of a place which were handed out before it, in that order. */
+    /**
+     * Lists messages with a greater id than that of a place which were handed out before it: of all senders by their
+     * ids, so that it looks at no hand-out of long ago; of one in the order of handing out.
+     */
     async listNewerHandedBefore(
       inbox: Inbox,
       place: HandedPlace,
@@ -131,7 +128,8 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
       session?: Session,
     ): Promise<MessagePage> {
       const filter = { _id: { $gt: place._id }, handed: { $gt: UNREAD.handed, $lt: place.handed } }
-      return listInHandingOrder(filter, inbox, room, session)
+      if (inbox.from !== undefined) return listInHandingOrder(filter, inbox, room, session)
+      return list({ ...inbox, ...filter }, { _id: 1 }, 'in_order_of_ids', room, session)
     },
     /**
      * Lists at most `limit` messages that an agent sent, newest first; with `before`, those with a smaller id.

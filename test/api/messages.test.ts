@@ -63,6 +63,37 @@ describe('direct messages', () => {
     expect((await read(`?after=${last}`)).messages.map(({ id }) => id)).toEqual([late])
   })
 
+  it('are looked for among what came after the last one, however often the reader has read before', async () => {
+    const carol = await service.registerWithPass()
+    const stored = Array.from({ length: 3_000 }, (_, index) => ({
+      _id: newId('message'),
+      from: alice.id,
+      to: carol.id,
+      at: 1,
+      box: 'one of many',
+      handed: 1 + index,
+    }))
+    const { db } = service.ctx.database.connection
+    await db?.collection<{ _id: string }>('messages').insertMany(stored)
+    for (const query of [`?after=${stored.at(-1)?._id}`, `?after=${stored.at(-20)?._id}`, '']) {
+      await db?.command({ profile: 2 })
+      const answer = await service.call('GET', `/dm${query}`, { token: carol.token })
+      await db?.command({ profile: 0 })
+      const looks = await db
+        ?.collection('system.profile')
+        .find({ ns: /\.messages$/ })
+        .toArray()
+      await db?.dropCollection('system.profile')
+      expect([query, answer.json['count']]).toEqual([
+        query,
+        query.endsWith(String(stored.at(-20)?._id)) ? 19 : 0,
+      ])
+      const examined = looks?.map(({ keysExamined = 0 }) => Number(keysExamined)) ?? []
+      expect(examined).not.toEqual([])
+      expect(Math.max(...examined)).toBeLessThan(100)
+    }
+  })
+
   it('refuses a marker that is not a message of the reader, be it another agent’s', async () => {
     await send('to bob')
     const { messages } = await read()

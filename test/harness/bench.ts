@@ -1,5 +1,5 @@
 /**
- * `npm run bench -- [NAME …] [--json] [--record] [--minutes N]`: measures each beside its reference in the same
+ * `npm run bench -- [NAME …] [--json] [--record] [--minutes N] [--records N]`: measures each beside its reference in the same
  * run, and writes the table of the run to reports/bench.md, which isn't committed.
  */
 import { parseArgs } from 'node:util'
@@ -14,6 +14,8 @@ const { values, positionals } = parseArgs({
     record: { type: 'boolean', default: false },
     /** How long `day` or the idle part of `footprint` lasts; 10 if absent. */
     minutes: { type: 'string' },
+    /** How many records of each kind `growth` compares with a thousand; a million if absent. */
+    records: { type: 'string' },
   },
 })
 
@@ -38,6 +40,10 @@ const BENCHES: Record<string, () => Promise<Figure[]>> = {
   ],
   watch: async () => (await import('./bench/watch.ts')).benchWatch(),
   bundles: async () => (await import('./bench/bundles.ts')).benchBundles(),
+  growth: async () =>
+    (await import('./bench/growth.ts')).benchGrowth(
+      values.records === undefined ? {} : { records: Number(values.records) },
+    ),
   scale: async () => (await import('./bench/scale.ts')).benchScale(),
 }
 

@@ -1,34 +1,51 @@
 import { describe, expect, it } from 'vitest'
-import { createScaler } from '../harness/bench/scaling-rule.ts'
+import { createScaler, readScalingRule } from '../harness/bench/scaling-rule.ts'
 
-const shares = () => createScaler({ min: 1, max: 16, threshold: 2, metricType: 'Value' })
+/** The rule as it is shipped: by what waits, or by the processors, whichever wants more. */
+const scalerOf = (name: string) => createScaler(readScalingRule(name))
 
 describe('the rule by which processes are added and removed', () => {
-  it('grows by as much as the value is too high, at most twofold, every 15 s', () => {
-    const scaler = shares()
-    expect(scaler.decide(0, 2.1, 1)).toBe(1)
-    expect(scaler.decide(15_000, 3, 1)).toBe(2)
-    expect(scaler.decide(20_000, 9, 2)).toBe(2)
-    expect(scaler.decide(30_000, 9, 2)).toBe(4)
-    expect(scaler.decide(45_000, 900, 10)).toBe(16)
+  it('grows by as much as the oldest job is too old, every 15 s twofold at most or by four', () => {
+    const scaler = scalerOf('shares')
+    expect(scaler.decide(0, [2.1, 0], 1)).toBe(1)
+    expect(scaler.decide(15_000, [3, 0], 1)).toBe(2)
+    expect(scaler.decide(20_000, [9, 0], 2)).toBe(5)
+    expect(scaler.decide(29_000, [9, 0], 5)).toBe(5)
+    expect(scaler.decide(35_000, [900, 0], 5)).toBe(10)
+    expect(scaler.decide(50_000, [900, 0], 10)).toBe(16)
+  })
+
+  it('grows before jobs wait, once the processors are used by more than three fifths', () => {
+    const scaler = scalerOf('shares')
+    expect(scaler.decide(0, [0, 0.65], 1)).toBe(1)
+    expect(scaler.decide(15_000, [0, 0.7], 1)).toBe(2)
   })
 
   it('shares a value out among the processes if it is an average', () => {
-    const scaler = createScaler({ min: 2, max: 16, threshold: 0.6, metricType: 'AverageValue' })
-    expect(scaler.decide(0, 1.2, 2)).toBe(2)
-    expect(scaler.decide(15_000, 2, 2)).toBe(4)
+    const scaler = scalerOf('api')
+    expect(scaler.decide(0, [1.2], 2)).toBe(2)
+    expect(scaler.decide(15_000, [2], 2)).toBe(4)
   })
 
   it('shrinks after a minute of calm, by half every 30 s, to no less than the least', () => {
-    const scaler = shares()
-    expect(scaler.decide(0, 4, 8)).toBe(16)
-    expect(scaler.decide(15_000, 0, 16)).toBe(16)
-    expect(scaler.decide(60_000, 0, 16)).toBe(16)
-    expect(scaler.decide(75_001, 0, 16)).toBe(8)
-    expect(scaler.decide(90_000, 0, 8)).toBe(8)
-    expect(scaler.decide(105_001, 0, 8)).toBe(4)
-    expect([135_002, 165_003, 195_004].map((atMs, place) => scaler.decide(atMs, 0, 4 / 2 ** place))).toEqual([
-      2, 1, 1,
-    ])
+    const scaler = scalerOf('shares')
+    const calm = [0, 0]
+    expect(scaler.decide(0, [4, 0], 8)).toBe(16)
+    expect(scaler.decide(15_000, calm, 16)).toBe(16)
+    expect(scaler.decide(60_000, calm, 16)).toBe(16)
+    expect(scaler.decide(75_001, calm, 16)).toBe(8)
+    expect(scaler.decide(90_000, calm, 8)).toBe(8)
+    expect(scaler.decide(105_001, calm, 8)).toBe(4)
+    expect(
+      [135_002, 165_003, 195_004].map((atMs, place) => scaler.decide(atMs, calm, 4 / 2 ** place)),
+    ).toEqual([2, 1, 1])
+  })
+
+  it('asks for the age of a queue or for used processor time, which processes tell', () => {
+    for (const name of ['shares', 'market', 'api'])
+      for (const { query } of readScalingRule(name).metrics)
+        expect(query).toMatch(
+          /^(max\(agent_network_queue_oldest_seconds\{queue="[a-z-]+"\}\)|sum\(rate\(process_cpu_seconds_total\{app="[a-z]+"\}\[30s\]\)\))$/,
+        )
   })
 })

@@ -110,6 +110,7 @@ function connect(port: number, onFree: (connection: Connection) => void, onGone:
   let [held, wanted, bodyAt] = [0, Number.POSITIVE_INFINITY, 0]
   const connection: Connection = {
     ask(request) {
+      if (socket.destroyed) return request.done(undefined)
       asked = request
       ;[chunks, held, wanted] = [[], 0, Number.POSITIVE_INFINITY]
       socket.write(request.text)
@@ -124,6 +125,8 @@ function connect(port: number, onFree: (connection: Connection) => void, onGone:
     onGone()
   })
   socket.on('data', (chunk: Buffer) => {
+    // A 408: the service closes what has been silent for too long.
+    if (asked === undefined) return void socket.destroy()
     chunks.push(chunk)
     held += chunk.length
     if (wanted === Number.POSITIVE_INFINITY) {

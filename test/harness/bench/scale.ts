@@ -1,6 +1,4 @@
-import fs from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { parseAllDocuments } from 'yaml'
 import { findFreePort } from '../../../scripts/embedded/ports.ts'
 import { startServers, type TemporaryServers } from '../../../scripts/embedded/temporary.ts'
 import { newToken, toStoredToken } from '../../../shared/agents/token.ts'
@@ -14,15 +12,17 @@ import { openLoop, type OpenLoop } from './open-loop.ts'
 import { databaseUrl } from './processes.ts'
 import { limitProcessor, usedNs } from './quota.ts'
 import { makeAgent, makePost, makeShareBatches, makeWorkOrder } from './records.ts'
-import { createScaler, type ScalingRule } from './scaling-rule.ts'
+import { createScaler, readScalingRule, type ScalingRule } from './scaling-rule.ts'
 
 /*
  * The network under a growing load and a flood of shares, on processes that are small: each may use a part of a core.
  * A loop adds and removes them as KEDA would by the ScaledObjects of deploy/kubernetes/autoscaled.
  */
 
-/** What a process may use of a core; the ScaledObject of the APIs means a whole one. */
+/** What a process may use of a core; the ScaledObjects mean a whole one. */
 const PART_OF_CORE = { api: 0.25, shares: 0.05 } as const
+/** A new process compiles its code, which takes no less time on a part of a core. */
+const WARM_MS = 10 * SECOND_MS
 /** How often KEDA's measures are looked at by Kubernetes. */
 const LOOK_EVERY_MS = 15 * SECOND_MS
 const STEP_MS = 60 * SECOND_MS
@@ -45,7 +45,7 @@ const CONNECTIONS = 256
 /** What isn't answered by then counts as lost. */
 const ANSWER_WITHIN_MS = 30 * SECOND_MS
 const BODY = 'What an agent says in a post of a usual length, and to whom it may be of use. '.repeat(3)
-const TOKEN = 'the operator of this bench'
+const TOKEN = 'the-operator-of-this-bench'
 
 /** The most that each may be: docs/scaling.md states the same. */
 const LIMITS = { oldestSeconds: 5, lost: 0, backSeconds: 120 } as const
@@ -55,7 +55,6 @@ type PoolName = keyof typeof PART_OF_CORE
 interface Member {
   pid: number
   loop: OpenLoop | undefined
-  underWay: number
   stop(): Promise<void>
 }
 
@@ -99,32 +98,10 @@ export async function benchScale(
   }
 }
 
-/** Reads the rule of a pool as it is shipped; the APIs' threshold is of the part that they may use. */
-function readRule(name: PoolName): ScalingRule {
-  const file = new URL('../../../deploy/kubernetes/autoscaled/scale.yaml', import.meta.url)
-  const scaled = parseAllDocuments(fs.readFileSync(file, 'utf8')).map((one) => one.toJS() as ScaledObject)
-  const object = scaled.find(({ metadata }) => metadata.name === name)
-  const [trigger] = object?.spec.triggers ?? []
-  if (object === undefined || trigger === undefined) throw new Error(`there is no ScaledObject ${name}`)
-  const { minReplicaCount: min, maxReplicaCount: max } = object.spec
-  const { metricType } = trigger
-  const threshold = Number(trigger.metadata.threshold) * (name === 'api' ? PART_OF_CORE.api : 1)
-  return { min, max, threshold, metricType }
-}
-
-interface ScaledObject {
-  metadata: { name: string }
-  spec: {
-    minReplicaCount: number
-    maxReplicaCount: number
-    triggers: { metricType: ScalingRule['metricType']; metadata: { threshold: string } }[]
-  }
-}
-
 function createPool(name: PoolName, env: Record<string, string>): Pool {
   const members: Member[] = []
   const pool: Pool = {
-    rule: readRule(name),
+    rule: readScalingRule(name),
     members,
     most: 0,
     async add() {
@@ -134,15 +111,18 @@ function createPool(name: PoolName, env: Record<string, string>): Pool {
           : startProcess('workers/main.ts', env, ['--queues', 'verify-shares'])
       const line = await started.waitForLine(/"msg":"(the API listens|the workers work)"/)
       const { port } = JSON.parse(line) as { port?: number }
-      const endQuota = limitProcessor(started.pid, PART_OF_CORE[name])
+      let endQuota: (() => void) | undefined
+      const timer = setTimeout(() => {
+        endQuota = limitProcessor(started.pid, PART_OF_CORE[name])
+      }, WARM_MS)
       const loop = name === 'api' ? openLoop(port ?? 0, CONNECTIONS) : undefined
       members.push({
         pid: started.pid,
         loop,
-        underWay: 0,
         async stop() {
           await loop?.close()
-          endQuota()
+          clearTimeout(timer)
+          endQuota?.()
           await started.stop()
         },
       })
@@ -189,6 +169,7 @@ async function readOldest(port: number): Promise<Record<string, number>> {
   const answer = await fetch(`http://127.0.0.1:${port}/metrics`, {
     headers: { authorization: `Bearer ${TOKEN}` },
   })
+  if (!answer.ok) throw new Error(`the operator port answers ${answer.status}`)
   const rows = (await answer.text()).matchAll(
     /^agent_network_queue_oldest_seconds\{queue="([^"]+)"\} (\S+)/gm,
   )
@@ -214,15 +195,14 @@ async function measure(
     for (let count = 0; performance.now() - startedMs < STEP_MS;) {
       const dueCount = ((performance.now() - startedMs) / SECOND_MS) * step.requests
       for (; count < dueCount; count++) {
-        const member = pools.api.members.reduce((least, one) => (one.underWay < least.underWay ? one : least))
-        if (member.loop === undefined) continue
+        const member = pools.api.members[count % pools.api.members.length]
+        if (member?.loop === undefined) continue
         loops.add(member.loop)
-        member.underWay++
         const dueMs = startedMs + (count / step.requests) * SECOND_MS
         const isBatch = count % step.requests < step.batches
         const answer = member.loop.send(isBatch ? 'work' : 'other', requestOf(world, count, isBatch), dueMs)
         const inTime = Promise.race([answer, sleep(ANSWER_WITHIN_MS, 'late' as const, { ref: false })])
-        sent.push(inTime.finally(() => member.underWay--))
+        sent.push(inTime)
       }
       const isBack = Object.values(pools).every(({ members, rule }) => members.length === rule.min)
       if (isBack && performance.now() > calmAtMs) backAtMs ??= performance.now()
@@ -281,30 +261,50 @@ async function scale(
   report: (line: string) => void,
 ): Promise<void> {
   const scalers = { api: createScaler(pools.api.rule), shares: createScaler(pools.shares.rule) }
-  let before = coresSince(pools.api, new Map(), 1)
+  const meters = { api: meterCores(pools.api), shares: meterCores(pools.shares) }
   while (!signal.aborted) {
     await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined)
     if (signal.aborted) return
-    const now = coresSince(pools.api, before.used, performance.now() - before.atMs)
-    before = now
     const ages = await readAges()
-    const values = { api: now.cores, shares: ages['verify-shares'] ?? 0 }
+    const cores = { api: meters.api() / PART_OF_CORE.api, shares: meters.shares() / PART_OF_CORE.shares }
     for (const name of ['api', 'shares'] as const) {
-      const { members, add, remove } = pools[name]
-      const wanted = scalers[name].decide(performance.now(), values[name], members.length)
+      const { members, rule, add, remove } = pools[name]
+      const values = rule.metrics.map(({ query }) => measureQuery(query, cores, ages))
+      const wanted = scalers[name].decide(performance.now(), values, members.length)
+      const measured = values.map((value) => value.toFixed(2)).join(' and ')
       if (wanted !== members.length)
-        report(`scale: ${name} ${members.length} -> ${wanted}, measured ${values[name].toFixed(2)}`)
+        report(`scale: ${name} ${members.length} -> ${wanted}, measured ${measured}`)
       const change = wanted > members.length ? add : remove
       await Promise.all(Array.from({ length: Math.abs(wanted - members.length) }, change))
     }
   }
 }
 
-/** The cores that a pool's members have used since the last reading. */
-function coresSince({ members }: Pool, before: ReadonlyMap<number, number>, spanMs: number) {
-  const used = new Map(members.map(({ pid }) => [pid, usedNs(pid)]))
-  const cores = [...used].reduce((sum, [pid, ns]) => sum + (ns - (before.get(pid) ?? ns)) / (spanMs * 1e6), 0)
-  return { used, cores, atMs: performance.now() }
+/** What Prometheus would answer to a query of a ScaledObject. */
+function measureQuery(query: string, cores: Record<string, number>, ages: Record<string, number>): number {
+  const [, queue] = /queue_oldest_seconds\{queue="([^"]+)"\}/.exec(query) ?? []
+  if (queue !== undefined) return ages[queue] ?? 0
+  const [, app] = /process_cpu_seconds_total\{app="([^"]+)"\}/.exec(query) ?? []
+  const value = app === undefined ? undefined : cores[app]
+  if (value === undefined) throw new Error(`this bench measures nothing for ${query}`)
+  return value
+}
+
+/**
+ * Returns a function that tells how many cores the pool's members have used since its last call; what a new one used
+ * before its first is left out, as Prometheus knows no rate of it.
+ */
+function meterCores({ members }: Pool): () => number {
+  let before = new Map<number, number>()
+  let atMs = performance.now()
+  return () => {
+    const now = performance.now()
+    const used = new Map(members.map(({ pid }) => [pid, usedNs(pid)]))
+    const ns = [...used].reduce((sum, [pid, total]) => sum + total - (before.get(pid) ?? total), 0)
+    const cores = ns / ((now - atMs) * 1e6)
+    ;[before, atMs] = [used, now]
+    return cores
+  }
 }
 
 const batches = makeShareBatches(BATCHES_EACH, SHARES_A_BATCH, SHARE_BITS)

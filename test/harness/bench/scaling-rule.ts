@@ -1,47 +1,130 @@
+import fs from 'node:fs'
+import { parseAllDocuments } from 'yaml'
+
 /*
  * What KEDA and Kubernetes' HorizontalPodAutoscaler make of a ScaledObject of deploy/kubernetes/autoscaled: how many
- * processes there should be, from what is measured. Pure; times in ms.
+ * processes there should be, from what is measured. Times in ms.
  */
 
 export interface ScalingRule {
   min: number
   max: number
+  metrics: ScalingMetric[]
+  up: ScalingLimit
+  down: ScalingLimit
+}
+
+interface ScalingMetric {
+  /** What Prometheus is asked. */
+  query: string
   threshold: number
   /** `Value`: the measured value is of all together; `AverageValue`: it is shared out among the processes. */
-  metricType: 'Value' | 'AverageValue'
+  type: 'Value' | 'AverageValue'
+}
+
+/** How fast it may change; of several policies that which allows the greater change counts, as is Kubernetes' default. */
+interface ScalingLimit {
+  /** Of the numbers wanted within so long the one that changes least counts. */
+  windowMs: number
+  policies: { type: 'Percent' | 'Pods'; value: number; periodMs: number }[]
+}
+
+interface ScaledObject {
+  metadata: { name: string }
+  spec: {
+    minReplicaCount: number
+    maxReplicaCount: number
+    triggers: { metricType: ScalingMetric['type']; metadata: { query: string; threshold: string } }[]
+  }
+}
+
+interface Behavior {
+  stabilizationWindowSeconds: number
+  policies: { type: 'Percent' | 'Pods'; value: number; periodSeconds: number }[]
 }
 
 /** No change for a value within a tenth of the threshold. */
 const TOLERANCE = 0.1
-/** It doubles at most, every 15 s; it halves at most, every 30 s, to no less than the most wanted in the last minute. */
-const UP = { factor: 2, everyMs: 15_000 }
-const DOWN = { factor: 0.5, everyMs: 30_000, calmMs: 60_000 }
 
-export interface Scaler {
-  /** How many there should be now. @param value what is measured; @param count how many there are */
-  decide(atMs: number, value: number, count: number): number
+/** Reads the rule of a pool as it is shipped. */
+export function readScalingRule(name: string): ScalingRule {
+  const read = (file: string): unknown[] =>
+    parseAllDocuments(
+      fs.readFileSync(new URL(`../../../deploy/kubernetes/autoscaled/${file}`, import.meta.url), 'utf8'),
+    ).map((one) => one.toJS() as unknown)
+  const object = (read('scale.yaml') as ScaledObject[]).find(({ metadata }) => metadata.name === name)
+  if (object === undefined) throw new Error(`there is no ScaledObject ${name}`)
+  const [{ patches }] = read('kustomization.yaml') as [{ patches: { patch: string }[] }]
+  const changes = patches.flatMap(
+    ({ patch }) => parseAllDocuments(patch)[0]?.toJS() as { path: string; value?: unknown }[],
+  )
+  const advanced = changes.find(({ path }) => path === '/spec/advanced')?.value as {
+    horizontalPodAutoscalerConfig: { behavior: { scaleUp: Behavior; scaleDown: Behavior } }
+  }
+  const { scaleUp, scaleDown } = advanced.horizontalPodAutoscalerConfig.behavior
+  const { minReplicaCount: min, maxReplicaCount: max, triggers } = object.spec
+  return {
+    min,
+    max,
+    metrics: triggers.map(({ metricType: type, metadata: { query, threshold } }) => ({
+      query,
+      threshold: Number(threshold),
+      type,
+    })),
+    up: limitOf(scaleUp),
+    down: limitOf(scaleDown),
+  }
 }
 
-export function createScaler({ min, max, threshold, metricType }: ScalingRule): Scaler {
+const limitOf = ({ stabilizationWindowSeconds, policies }: Behavior): ScalingLimit => ({
+  windowMs: stabilizationWindowSeconds * 1_000,
+  policies: policies.map(({ type, value, periodSeconds }) => ({
+    type,
+    value,
+    periodMs: periodSeconds * 1_000,
+  })),
+})
+
+export interface Scaler {
+  /**
+   * How many there should be now.
+   *
+   * @param values what each metric of the rule measures
+   * @param count how many there are
+   */
+  decide(atMs: number, values: readonly number[], count: number): number
+}
+
+export function createScaler({ min, max, metrics, up, down }: ScalingRule): Scaler {
   const wanted: { atMs: number; count: number }[] = []
-  let upAtMs = Number.NEGATIVE_INFINITY
-  let downAtMs = Number.NEGATIVE_INFINITY
+  const changes: { atMs: number; by: number }[] = []
+  /** How many there may be, by the policies and what was changed within the period of each. */
+  const bound = (atMs: number, count: number, { policies }: ScalingLimit, sign: 1 | -1): number => {
+    const bounds = policies.map(({ type, value, periodMs }) => {
+      const recent = changes.filter((one) => one.atMs > atMs - periodMs && Math.sign(one.by) === sign)
+      const before = count - recent.reduce((sum, { by }) => sum + by, 0)
+      const change = type === 'Pods' ? value : (before * value) / 100
+      return sign === 1 ? Math.ceil(before + change) : Math.floor(before - change)
+    })
+    return sign === 1 ? Math.max(...bounds) : Math.min(...bounds)
+  }
   return {
-    decide(atMs, value, count) {
-      const ratio = metricType === 'Value' ? value / threshold : value / (threshold * count)
-      const raw = Math.abs(ratio - 1) <= TOLERANCE ? count : Math.ceil(count * ratio)
-      const now = Math.min(max, Math.max(min, raw))
+    decide(atMs, values, count) {
+      const each = metrics.map(({ threshold, type }, index) => {
+        const value = values[index] ?? 0
+        const ratio = type === 'Value' ? value / threshold : value / (threshold * count)
+        return Math.abs(ratio - 1) <= TOLERANCE ? count : Math.ceil(count * ratio)
+      })
+      const now = Math.min(max, Math.max(min, ...each))
       wanted.push({ atMs, count: now })
-      while ((wanted[0]?.atMs ?? atMs) < atMs - DOWN.calmMs) wanted.shift()
-      if (now > count) {
-        if (atMs - upAtMs < UP.everyMs) return count
-        upAtMs = atMs
-        return Math.min(now, count * UP.factor)
-      }
-      const calm = Math.max(...wanted.map((one) => one.count))
-      if (calm >= count || atMs - downAtMs < DOWN.everyMs) return count
-      downAtMs = atMs
-      return Math.max(calm, Math.floor(count * DOWN.factor))
+      const within = (ms: number) => wanted.filter((one) => one.atMs >= atMs - ms).map((one) => one.count)
+      const least = Math.min(...within(up.windowMs))
+      const most = Math.max(...within(down.windowMs))
+      let next = count
+      if (least > count) next = Math.min(least, Math.max(count, bound(atMs, count, up, 1)))
+      else if (most < count) next = Math.max(most, Math.min(count, bound(atMs, count, down, -1)))
+      if (next !== count) changes.push({ atMs, by: next - count })
+      return next
     },
   }
 }
