@@ -15,8 +15,8 @@ import { pick } from '../platform/omit-undefined.ts'
 import { rawOf, recordsOf } from '../platform/records.ts'
 
 /**
- * A proposal's `standing.true` again, which no index has: within a transaction MongoDB 6 reads the list of all indexes
- * twice for each index of a record, unless an update leaves the fields of all of them as they are.
+ * Of a proposal: its `standing.true`, which is in no index itself. For an update within a transaction MongoDB 6.0 parses
+ * the list of a collection's indexes twice for each index, unless no index has a field that changes.
  */
 const endorsementsField = { endorsements: maybe.number }
 type StoredClaim = ClaimRecord & RecordOf<typeof endorsementsField>
