@@ -2,6 +2,7 @@ import type { Connection } from 'mongoose'
 import { startServers, type TemporaryServers } from '../../../scripts/embedded/temporary.ts'
 import { eventId } from '../../../shared/events/event.ts'
 import { newToken, toStoredToken } from '../../../shared/agents/token.ts'
+import type { OrderRecord } from '../../../shared/market/order.ts'
 import { newId } from '../../../shared/platform/ids.ts'
 import { DAY_MS, MINUTE_MS } from '../../../shared/platform/time.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
@@ -254,7 +255,7 @@ async function fill(
     ...(index % 3 === 0 ? { closed_at: 2 } : { open: true }),
   }))
   await store('orders', (index) => {
-    const [{ due_at: _due, ...order } = {} as never] = makeOrders(1, 1_000_000)
+    const { due_at: _, ...order } = makeOrders(1, 1_000_000)[0] as OrderRecord
     return { ...order, status: 'released', closed_at: 1_000_100, buyer_id: agentOf(index) }
   })
   let last = ''
