@@ -20,6 +20,7 @@ export interface Schema {
   items?: Schema
   anyOf?: Schema[]
   allOf?: Schema[]
+  enum?: readonly string[]
   pattern?: string
   minimum?: number
   maximum?: number
@@ -134,7 +135,8 @@ export const resolveRef = (schema: Schema): Schema =>
  * @internal
  */
 export function findProblem(schema: Schema, value: unknown, path = ''): string | undefined {
-  const { type, anyOf, allOf, pattern, minimum = -Infinity, maximum = Infinity } = resolveRef(schema)
+  const { type, anyOf, allOf, enum: values, ...bounds } = resolveRef(schema)
+  const { pattern, minimum = -Infinity, maximum = Infinity } = bounds
   const problem = (what: string): string => `${path === '' ? 'it' : path}: expected ${what}`
   if (anyOf !== undefined && anyOf.every((form) => findProblem(form, value, path) !== undefined))
     return findProblem(anyOf[0] ?? {}, value, path)
@@ -146,6 +148,7 @@ export function findProblem(schema: Schema, value: unknown, path = ''): string |
   const types = [type].flat()
   if (!types.some((one) => TYPES[one]?.[1](value)))
     return problem(types.map((one) => TYPES[one]?.[0] ?? one).join(' or '))
+  if (values !== undefined && !values.includes(String(value))) return problem(`one of ${values.join(', ')}`)
   if (typeof value === 'string' && pattern !== undefined && !patternOf(pattern).test(value))
     return problem(`text of the form ${pattern}`)
   if (typeof value === 'number' && (value < minimum || value > maximum))

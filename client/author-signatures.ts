@@ -1,11 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import {
-  NOTHING_SEEN,
-  signStatement,
-  statementOf,
-  type AuthoredKind,
-  type SeenLog,
-} from '../shared/crypto/author.ts'
+import { NOTHING_SEEN, signStatement, statementOf, type AuthoredKind } from '../shared/crypto/author.ts'
 import { ed25519PublicKey, keyToHex } from '../shared/crypto/ed25519.ts'
 import type { JsonValue } from '../shared/crypto/canonical-json.ts'
 import type { Client } from './client.ts'
@@ -16,9 +10,10 @@ export interface Author {
   /** Ed25519, 64 hex characters; its public half stands on the card as `author_key`. */
   secret_key: string
   /** The newest log that the agent has verified; none if absent. */
-  seen?: SeenLog | undefined
+  seen?: { readonly size: number; readonly root: string } | undefined
 }
 
+/** @internal */
 type Methods = Pick<
   Client,
   | 'updateProfile'
@@ -35,6 +30,7 @@ type Methods = Pick<
 /**
  * Wraps the methods so that each adds the author's signature to the body that it sends, and what log the
  * author has seen (GET /rules, `signatures`). A change of the profile is signed only if it sets a key.
+ * @internal
  */
 export function signCalls(
   calls: Methods,

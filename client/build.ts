@@ -44,7 +44,8 @@ const ON_ANY_PLATFORM: InputOptions = {
   plugins: [
     {
       name: 'platform',
-      resolveId(id) {
+      resolveId(id, importer = '') {
+        if (/(^|\/threads\.ts)$/.test(importer)) return undefined // the file for Node itself
         if (/^node:crypto$|\/(private-file|cores)\.ts$/.test(id)) return { id: '#platform', external: true }
         if (/\/(threads|native-search)\.ts$/.test(id)) return { id: '#threads', external: true }
         return undefined
@@ -65,26 +66,27 @@ await bundle(
     browser: at('browser.ts'),
     main: at('command/main.ts'),
     mine: at('mine.ts'),
+    threads: at('miner/threads.ts'),
     'miner-thread': at('miner/miner-thread.ts'),
   },
   ON_ANY_PLATFORM,
   [
-    // A mining thread loads no more than this.
+    // A mining thread loads no more than these two.
     { name: 'pow', test: /crypto\/pow\.ts/, priority: 2 },
+    { name: 'search', test: /miner\/(block|position|sha256-simd|wasm)/, priority: 2 },
     // What browsers have too.
-    { name: 'base', test: /client\/(sealed-box|register|author-signatures|client)\.ts/, priority: 1 },
+    {
+      name: 'base',
+      test: /client\/(sealed-box|register|author-signatures|mining-state|client)\.ts/,
+      priority: 1,
+    },
     {
       name: 'node',
       test: /client\/(verify\/|messages|own-ledger|solvency|verify-receipt|token-file|doorbell|command\/(format|command-error))/,
     },
   ],
 )
-await bundle(
-  { platform: at('platform.ts'), threads: at('miner/threads.ts') },
-  {
-    external: [/^node:/],
-  },
-)
+await bundle({ platform: at('platform.ts') }, { external: [/^node:/] })
 await bundle(
   { 'platform-browser': at('browser/platform.ts'), 'threads-browser': at('browser/threads.ts') },
   { external: [/^@noble\//] },
@@ -99,83 +101,21 @@ writeFileSync(
   path.join(DIST, 'native-search.c'),
   nativeSearch.replace(/\/\*[^]*?\*\/ */g, '').replace(/\n\s+/g, '\n'),
 )
-const TYPE_ENTRIES = ['index', 'browser', 'mine'].map((name) => path.join(DIST, `types/client/${name}.d.ts`))
-removeUnreached(TYPE_ENTRIES)
-dropComments([
-  'types/client/{answer-check,author-signatures,errors,http,messages,mine,own-ledger,puzzle-solver,register,routes,sealed-box,solvency,token-file,verify-receipt,wire,work-bound}.d.*ts',
-  'types/{client/miner,client/verify,shared/**}/*.d.ts',
-])
-dropUnused(
-  globSync(
-    path.join(
-      DIST,
-      'types/{client/{work-bound,mine,miner/*,answer-check,author-signatures,http},shared/crypto/*}.d.ts',
-    ),
-  ),
-)
-removeUnreached(TYPE_ENTRIES)
+finishTypes(['index', 'browser', 'mine'].map((name) => path.join(DIST, `types/client/${name}.d.ts`)))
 process.exitCode = status ?? 1
 
 /**
- * Drops comments and indents of the type files that match, for a smaller package: what a field means stands in the
- * OpenAPI document, and the other functions are seldom called.
+ * Removes the type files that the entries don't import, directly or not. In the others imports name `.js` files, which the
+ * package has, instead of `.ts`, and indents go, for a smaller package.
  */
-function dropComments(patterns: readonly string[]): void {
-  for (const file of globSync(patterns.map((pattern) => path.join(DIST, pattern))))
-    writeFileSync(file, withoutComments(readFileSync(file, 'utf8')))
-}
-
-/** A type file's text without indents and JSDoc comments; each line of those goes as a whole. */
-function withoutComments(text: string): string {
-  let isComment = false
-  const kept = text.split('\n').filter((line) => {
-    const begins = line.trimStart().startsWith('/**')
-    const isWithin = isComment || begins
-    isComment = isWithin && !line.endsWith('*/')
-    return !isWithin
-  })
-  return kept.map((line) => line.trimStart()).join('\n')
-}
-
-/** Drops from type files without indents what nothing else names, and imports that are needed no more. */
-function dropUnused(files: readonly string[]): void {
-  const texts = new Map(
-    globSync(path.join(DIST, 'types/**/*.d.ts')).map((file) => [file, readFileSync(file, 'utf8')]),
-  )
-  for (let before = -1, size = 0; before !== size;) {
-    before = size
-    for (const file of files.filter((one) => !TYPE_ENTRIES.includes(one))) {
-      const parts = (texts.get(file) ?? '').split(/\n(?=export |import |type |interface |declare )/)
-      const others = [...texts].filter(([name]) => name !== file).map(([, text]) => text)
-      const isNamed = (part: string) => {
-        const [, name] =
-          /^(?:export )?(?:declare )?(?:type|interface|const|function|class) (\w+)/.exec(part) ?? []
-        const [, names] = /^import .*?\{(.*)\}/.exec(part) ?? []
-        const word = new RegExp(`\\b(${name ?? names?.replace(/\btype\b|\s/g, '').replaceAll(',', '|')})\\b`)
-        const within = parts.some((other) => other !== part && word.test(other))
-        return (
-          (name ?? names) === undefined ||
-          within ||
-          (name !== undefined && others.some((text) => word.test(text)))
-        )
-      }
-      texts.set(file, parts.filter(isNamed).join('\n'))
-    }
-    size = [...texts.values()].join('').length
-  }
-  for (const [file, text] of texts) writeFileSync(file, text)
-}
-
-/**
- * Removes the type files that the entries don't import, directly or not, and makes the imports in the others
- * name `.js` files, which the package has, instead of `.ts`.
- */
-function removeUnreached(entries: readonly string[]): void {
+function finishTypes(entries: readonly string[]): void {
   const reached = new Set<string>()
   const visit = (file: string): void => {
     if (reached.has(file)) return
     reached.add(file)
-    const text = readFileSync(file, 'utf8').replace(/((?:from |import\()['"]\.[^'"]+)\.ts(?=['"])/g, '$1.js')
+    const text = readFileSync(file, 'utf8')
+      .replace(/((?:from |import\()['"]\.[^'"]+)\.ts(?=['"])/g, '$1.js')
+      .replace(/^ +/gm, '')
     writeFileSync(file, text)
     for (const [, target = ''] of text.matchAll(/(?:from |import\()['"](\.[^'"]+)['"]/g))
       visit(path.join(path.dirname(file), target.replace(/\.(m?)js$/, '.d.$1ts')))

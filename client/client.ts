@@ -44,64 +44,11 @@ export interface Client extends ReturnType<typeof createMethods> {
  *   `insecure`
  */
 export function createClient(options: ClientOptions): Client {
-  const methods = createMethods({
-    ...createCalls(options),
-    documents: createCalls({ ...options, fetch: createDocumentFetch(wrapJson, options.fetch) }).open,
-    texts: createCalls({ ...options, fetch: createDocumentFetch(wrapText, options.fetch) }).open,
-  })
+  const methods = createMethods(createCalls(options))
   return {
     ...methods,
     ...(options.author === undefined ? {} : signCalls(methods, options.author)),
     baseUrl: parseBaseUrl(options.baseUrl),
     with: (changes) => createClient({ ...options, ...changes }),
   }
-}
-
-/**
- * Makes a fetch for routes that answer with a document instead of an object with `ok`: it puts the document
- * into an answer `{"ok": true, "document": …}` as it comes in, so that failures are the same as those of
- * other calls. An answer with an error status stays as it is.
- */
-function createDocumentFetch(
-  wrap: typeof wrapJson,
-  send: typeof globalThis.fetch = globalThis.fetch,
-): typeof globalThis.fetch {
-  return async (input, init) => {
-    const response = await send(input, init)
-    return response.ok && response.body !== null
-      ? new Response(response.body.pipeThrough(wrap()), response)
-      : response
-  }
-}
-
-/**
- * A stream that gives `before`, each part changed, and `after`. At the end `change` is called with undefined.
- */
-function wrapStream(
-  [before, after]: [string, string],
-  change: (part: Uint8Array | undefined) => Uint8Array,
-): TransformStream<Uint8Array, Uint8Array> {
-  const encoder = new TextEncoder()
-  return new TransformStream({
-    start: (to) => to.enqueue(encoder.encode(before)),
-    transform: (part, to) => to.enqueue(change(part)),
-    flush(to) {
-      to.enqueue(change(undefined))
-      to.enqueue(encoder.encode(after))
-    },
-  })
-}
-
-/** A stream that puts a JSON document into an answer. */
-const wrapJson = () => wrapStream(['{"ok":true,"document":', '}'], (part = new Uint8Array()) => part)
-
-/**
- * A stream of UTF-8 text that gives `{"ok":true,"document":"…"}` with the text as a JSON string. A character
- * may be split between parts; the last call, with undefined, decodes what is left of one.
- */
-function wrapText() {
-  const [decoder, encoder] = [new TextDecoder(), new TextEncoder()]
-  return wrapStream(['{"ok":true,"document":"', '"}'], (part) =>
-    encoder.encode(JSON.stringify(decoder.decode(part, { stream: part !== undefined })).slice(1, -1)),
-  )
 }

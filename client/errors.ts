@@ -1,3 +1,13 @@
+/** An error of this client: `code` for programs, `message` for people. */
+export class CodedError<Code extends string = string> extends Error {
+  readonly code: Code
+
+  constructor(code: Code, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+  }
+}
+
 /** The body of a refusal, as the service sent it. */
 export type RefusalBody = { ok: false; error: string; message: string; field?: string }
 
@@ -14,7 +24,7 @@ const SETTLED_CODES = new Set(['currency_not_configured'])
  * - `body`: the whole answer, unchanged
  * - `mayPass`: the same call may succeed later
  */
-export class RefusalError extends Error {
+export class RefusalError extends CodedError {
   override readonly name = 'RefusalError'
   readonly status: number
   readonly error: string
@@ -24,7 +34,7 @@ export class RefusalError extends Error {
   readonly mayPass: boolean
 
   constructor(status: number, body: RefusalBody, retryAfterSeconds?: number) {
-    super(body.message)
+    super(body.error, body.message)
     this.status = status
     this.error = body.error
     this.field = body.field
@@ -49,7 +59,7 @@ export type TransportErrorKind = 'unreachable' | 'timeout' | 'cut_off' | 'bad_an
  * - `status`: the HTTP status, if one came
  * - `mayPass`: the same call may succeed later
  */
-export class TransportError extends Error {
+export class TransportError extends CodedError<TransportErrorKind> {
   override readonly name = 'TransportError'
   readonly kind: TransportErrorKind
   readonly status: number | undefined
@@ -67,10 +77,8 @@ export class TransportError extends Error {
       cause?: unknown
     },
   ) {
-    super(
-      options.mayHaveArrived ? `${message} What it asked for may have been done all the same.` : message,
-      options.cause === undefined ? undefined : { cause: options.cause },
-    )
+    const note = options.mayHaveArrived ? ' What it asked for may have been done all the same.' : ''
+    super(kind, message + note, options)
     this.kind = kind
     this.status = options.status
     this.retryAfterSeconds = options.retryAfterSeconds
@@ -79,7 +87,10 @@ export class TransportError extends Error {
   }
 }
 
+/** Whether this is an error of a client's call. @internal */
+export const isFailedCall = (error: unknown): error is RefusalError | TransportError =>
+  error instanceof RefusalError || error instanceof TransportError
+
 /** Whether this is an error of a client's call that may succeed if it is made again later. */
-export function isPassing(error: unknown): error is RefusalError | TransportError {
-  return (error instanceof RefusalError || error instanceof TransportError) && error.mayPass
-}
+export const isPassing = (error: unknown): error is RefusalError | TransportError =>
+  isFailedCall(error) && error.mayPass

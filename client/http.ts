@@ -1,12 +1,9 @@
 import { findProblem, schemaOf } from './answer-check.ts'
-import { RefusalError, TransportError, isPassing, type RefusalBody } from './errors.ts'
+import { CodedError, RefusalError, TransportError, isPassing, type RefusalBody } from './errors.ts'
 import { isObject, MAX_ANSWER_BYTES, measureJson } from './verify/values.ts'
 
 export interface HttpOptions {
-  /**
-   * Where the service is, such as `https://example.org` or `http://127.0.0.1:3000`; the API base path is
-   * added.
-   */
+  /** Where the service is, such as `https://example.org` or `http://127.0.0.1:3000`; the API base path is added. */
   baseUrl: string
   /**
    * Takes `http://` to another machine than this one: everybody between reads the token and can change every
@@ -74,9 +71,8 @@ export function parseBaseUrl(text: string): string {
 }
 
 /** The URL is plain HTTP to another machine, and nobody has said that this is meant. */
-export class InsecureUrlError extends Error {
+export class InsecureUrlError extends CodedError<'insecure_url'> {
   override readonly name = 'InsecureUrlError'
-  readonly code = 'insecure_url'
 }
 
 /** Whether a URL leads to this machine's loopback address. @internal */
@@ -97,16 +93,20 @@ export function pathSegment(text: string): string {
 }
 
 /**
- * Makes the calls on the service, without the token and with it. They reject with RefusalError,
- * TransportError, or the reason of `options.signal`.
+ * Makes the calls on the service: without the token and with it, and those for routes that answer with a document in
+ * JSON or a text, which stand in `document` of what they resolve with. They reject with RefusalError, TransportError, or
+ * the reason of `options.signal`.
  *
  * @throws Error if the base URL can't be used, InsecureUrlError
  * @internal
  */
-export function createCalls(options: HttpOptions): { open: Calls; authed: Calls } {
+export function createCalls(
+  options: HttpOptions,
+): Readonly<Record<'open' | 'authed' | 'documents' | 'texts', Calls>> {
   const baseUrl = parseBaseUrl(options.baseUrl)
   if (options.insecure !== true && !isSafeFromListeners(baseUrl))
     throw new InsecureUrlError(
+      'insecure_url',
       `${baseUrl} is plain HTTP to another machine: everybody between could read the token and change every answer. Use https://, or say "insecure" (the command: --insecure, or AGENT_INSECURE=1) on a network of your own.`,
     )
   const base = baseUrl + API_BASE
@@ -125,22 +125,28 @@ export function createCalls(options: HttpOptions): { open: Calls; authed: Calls 
     }
   }
 
-  const callsWith = (token: string | undefined): Calls => {
+  const callsWith = (token: string | undefined, gives: Sent['gives'] = 'answer'): Calls => {
+    const sent = { token, gives }
     const toGet = (form: string | undefined, path: string, query?: Query): Sent => ({
+      ...sent,
       method: 'GET',
       url: base + path + formatQuery(query),
-      token,
       form,
     })
     return {
       get: (...asked) => getRepeating(toGet(...asked)),
       getOnce: (...asked) => sendOnce(options, toGet(...asked)),
       post: (form, path, body = {}) =>
-        sendOnce(options, { method: 'POST', url: base + path, token, body, form }),
-      remove: (form, path) => sendOnce(options, { method: 'DELETE', url: base + path, token, form }),
+        sendOnce(options, { ...sent, method: 'POST', url: base + path, body, form }),
+      remove: (form, path) => sendOnce(options, { ...sent, method: 'DELETE', url: base + path, form }),
     }
   }
-  return { open: callsWith(undefined), authed: callsWith(options.token) }
+  return {
+    open: callsWith(undefined),
+    authed: callsWith(options.token),
+    documents: callsWith(undefined, 'document'),
+    texts: callsWith(undefined, 'text'),
+  }
 }
 
 /** One request. @internal */
@@ -152,6 +158,8 @@ export interface Sent {
   body?: object | undefined
   /** Of its answer; any object if absent. */
   form?: string | undefined
+  /** What a good answer is: the service's, if absent, or a document or text, which becomes its `document`. */
+  gives?: 'answer' | 'document' | 'text'
 }
 
 /**
@@ -227,12 +235,14 @@ function formatQuery(query: Query = {}): string {
 function readAnswer<View extends object>(
   response: Response,
   text: string,
-  { method, url, form }: Sent,
+  { method, url, form, gives = 'answer' }: Sent,
 ): Answer<View> {
   const { status } = response
   const retryAfterSeconds = readRetryAfter(response.headers.get('Retry-After'))
-  const value = parseJson(text)
+  const value = response.ok && gives === 'text' ? text : parseJson(text)
   if (isRefusal(value) && status >= 400) throw new RefusalError(status, value, retryAfterSeconds)
+  if (response.ok && gives !== 'answer' && value !== undefined)
+    return { ok: true, document: value } as unknown as Answer<View>
   if (response.ok && isObject(value) && value['ok'] === true) {
     const problem = form === undefined ? undefined : findProblem(schemaOf(form), value)
     if (problem === undefined) return value as Answer<View>
@@ -324,9 +334,7 @@ function describeText(text: string): string {
   return `something that is not this service's answer: ${JSON.stringify(start)}`
 }
 
-/**
- * Retry-After in seconds from now (RFC 9110 section 10.2.3: seconds or a date); undefined if there is none.
- */
+/** Retry-After in seconds from now (RFC 9110 section 10.2.3: seconds or a date); undefined if there is none. */
 function readRetryAfter(text: string | null): number | undefined {
   if (text === null) return undefined
   if (/^\d{1,9}$/.test(text)) return Number(text)
@@ -346,25 +354,15 @@ function toTransportError(
     cause: error,
     ...(status === undefined ? {} : { status }),
   }
-  if (timedOut)
-    return new TransportError(
-      'timeout',
-      `${method} ${url} was not answered within ${timeoutMs / 1000} s.`,
-      options,
-    )
-  if (status !== undefined)
-    return new TransportError(
-      'cut_off',
-      `The answer to ${method} ${url} broke off (${reason.text}).`,
-      options,
-    )
-  return new TransportError('unreachable', `${method} ${url} could not be reached (${reason.text}).`, options)
+  const asked = `${method} ${url}`
+  const late = `${asked} was not answered within ${timeoutMs / 1000} s.`
+  if (timedOut) return new TransportError('timeout', late, options)
+  if (status === undefined)
+    return new TransportError('unreachable', `${asked} could not be reached (${reason.text}).`, options)
+  return new TransportError('cut_off', `The answer to ${asked} broke off (${reason.text}).`, options)
 }
 
-/**
- * What went wrong in a fetch: its error only says "fetch failed", `cause` says why, and may be a list of
- * tries.
- */
+/** What went wrong in a fetch: its error only says "fetch failed", `cause` says why, and may be a list of tries. */
 function findReason(error: unknown): { text: string; code: string | undefined } {
   if (!(error instanceof Error)) return { text: String(error), code: undefined }
   if (error instanceof AggregateError && error.errors.length > 0) return findReason(error.errors[0])

@@ -10,13 +10,14 @@ import type {
   ReadMessagesAnswer,
   SendMessageAnswer,
 } from './client.ts'
-import { RefusalError, TransportError } from './errors.ts'
+import { CodedError, isFailedCall, TransportError } from './errors.ts'
 import { judgeKey, type KeyJudgement } from './own-ledger.ts'
 import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { formOf, openBoxWithNote, sealBox, SealedBoxError, type Purpose } from './sealed-box.ts'
 import type { Identity } from './token-file.ts'
 import { findLogFork, type LogFork } from './verify-receipt.ts'
 import { recall } from './verify/state.ts'
+import { isObject, isWhole, type Fields } from './verify/values.ts'
 import type { SealTrust } from './verify/verification.ts'
 
 /**
@@ -43,16 +44,14 @@ export type MessagingIdentity = Pick<Identity, 'agent_id' | 'old_dm_keys'> &
  */
 export type MessageKeyErrorCode = 'no_key' | 'key_changed' | 'unsealed_key' | 'own_key_differs'
 
-/** Nothing was sent, because of a key: `code` for programs, `message` for people. */
-export class MessageKeyError extends Error {
+/** Nothing was sent, because of a key. */
+export class MessageKeyError extends CodedError<MessageKeyErrorCode> {
   override readonly name = 'MessageKeyError'
-  readonly code: MessageKeyErrorCode
   /** Of `key_changed`. */
   readonly change: KeyChange | undefined
 
   constructor(code: MessageKeyErrorCode, message: string, change?: KeyChange) {
-    super(message)
-    this.code = code
+    super(code, message)
     this.change = change
   }
 }
@@ -188,7 +187,7 @@ export async function sealFor(options: SealOptions): Promise<string> {
   if (!KEY.test(shown))
     throw new SealedBoxError('bad_key', `The card of ${to} shows a dm_key that is not a key.`)
   const pin = readPin(pinDir, to)
-  const pinned = pin?.keys.at(-1)
+  const pinned = pin.keys.at(-1)
   if (pinned !== undefined && shown !== pinned && shown !== acceptKey)
     throw keyChangedError({ agent_id: to, pinned, shown })
   const { doubt, version } = pinned === shown ? {} : await judgeBeforePinning(client, to, shown, options, pin)
@@ -245,7 +244,7 @@ function keyChangedError(change: KeyChange): MessageKeyError {
  * Asks the ledger about a key before it is pinned. A key that replaces a pin was accepted by name: the ledger
  * needn't know it, but must not prove it older than the pin.
  *
- * @param pin the one to be replaced, if there is one
+ * @param pin the one to be replaced, or none
  * @returns `doubt` if the key should not be pinned, saying why; `version` if the ledger proves it
  */
 async function judgeBeforePinning(
@@ -253,23 +252,23 @@ async function judgeBeforePinning(
   agentId: string,
   shown: string,
   { trust, unsealedKey }: FirstContact,
-  pin?: Pin,
+  pin: Pin = NO_PIN,
 ): Promise<KeyJudgement> {
   if (unsealedKey === true) return {}
-  if (trust === undefined) return pin === undefined ? { doubt: 'nothing is at hand to judge a seal by' } : {}
+  const isFirst = pin.keys.length === 0
+  if (trust === undefined) return isFirst ? { doubt: 'nothing is at hand to judge a seal by' } : {}
   try {
     const judgement = await judgeKey(client, agentId, shown, trust)
     const { version } = judgement
-    if (version !== undefined && pin?.version !== undefined && version <= pin.version)
+    if (version !== undefined && pin.version !== undefined && version <= pin.version)
       return {
         doubt: `the ledger proves it as version ${version}, and the pinned one was version ${pin.version}`,
       }
-    if (pin === undefined) return judgement
+    if (isFirst) return judgement
     return version === undefined ? {} : { version }
   } catch (error) {
     // A ledger that doesn't answer bears nothing out, and keeps no message from being opened.
-    if (error instanceof RefusalError || error instanceof TransportError)
-      return pin === undefined ? { doubt: error.message } : {}
+    if (isFailedCall(error)) return isFirst ? { doubt: error.message } : {}
     throw error
   }
 }
@@ -328,13 +327,14 @@ export async function readSealed(
 ): Promise<OpenedPage> {
   const { client, identity, pinDir, after, from } = options
   // Before anything is marked as read: if a file of pins is broken, this throws.
-  const pins = readAllPins(pinDir)
+  checkPins(pinDir)
   const page = await (after === undefined
     ? client.unreadMessages({ from })
     : client.messagesAfter(after, { from }))
   const senders = new Map<string, Sender>()
   for (const { from } of page.messages)
-    if (!senders.has(from)) senders.set(from, await lookUpSender(client, from, pins.get(from) ?? [], options))
+    if (!senders.has(from))
+      senders.set(from, await lookUpSender(client, from, readPins(pinDir, from), options))
   const messages: OpenedMessage[] = []
   // Two equal boxes are one message, sent again: only the first is kept.
   const firstOf = new Map(page.messages.toReversed().map((message) => [message.from + message.box, message]))
@@ -403,10 +403,7 @@ async function lookUpSender(
       judgement = await judgeBeforePinning(client, agentId, shown, firstContact)
   } catch (error) {
     // The messages are marked as read by now, so the others are opened all the same.
-    if (error instanceof RefusalError)
-      return { pins, failure: { error: error.error, message: error.message } }
-    if (error instanceof TransportError)
-      return { pins, failure: { error: error.kind, message: error.message } }
+    if (isFailedCall(error)) return { pins, failure: { error: error.code, message: error.message } }
     throw error
   }
   const { dm_key: shown } = card.profile
@@ -425,10 +422,7 @@ async function lookUpSender(
  */
 export type Opened = OpenedText | { problem: { error: string; message: string } }
 
-/**
- * The result without the note that was in the box; with `log_fork` if the note is of another log than was
- * seen.
- */
+/** The result without the note that was in the box; with `log_fork` if the note is of another log than was seen. */
 async function addLogFork(
   { note, ...opened }: Opened & { note?: string },
   client: Client,
@@ -494,46 +488,31 @@ function openByAnyKey(
 const AGENT_ID = /^agt_[0-9A-Za-z]{1,60}$/
 const KEY = /^[0-9a-f]{64}$/
 
-/**
- * The keys of an agent that were accepted, the one in use last; and the version of that, if it was proven.
- */
+/** The keys of an agent that were accepted, the one in use last; and the version of that, if it was proven. */
 interface Pin {
-  keys: readonly string[]
-  version?: number
+  readonly keys: readonly string[]
+  readonly version?: number
 }
+const NO_PIN: Pin = { keys: [] }
 
 /**
  * The keys of an agent that were accepted, the one in use last.
  *
  * @throws Error that names a file that holds something else
  */
-export const readPins = (pinDir: string, agentId: string): readonly string[] =>
-  readPin(pinDir, agentId)?.keys ?? []
+export const readPins = (pinDir: string, agentId: string): readonly string[] => readPin(pinDir, agentId).keys
 
-/**
- * Reads an agent's pin; undefined if it has none.
- *
- * @throws Error that names the file if it holds something else
- */
-function readPin(pinDir: string, agentId: string): Pin | undefined {
-  if (!AGENT_ID.test(agentId)) return undefined
-  const pin = readPinFile(pinFileOf(pinDir, agentId), isPin) ?? readOldPins(pinDir)[agentId]
-  return isKeys(pin) ? { keys: pin } : pin
+/** @throws Error that names the file if it holds something else */
+function readPin(pinDir: string, agentId: string): Pin {
+  if (!AGENT_ID.test(agentId)) return NO_PIN
+  return readPinFile(pinFileOf(pinDir, agentId), toPin) ?? readOldPins(pinDir)[agentId] ?? NO_PIN
 }
 
-/**
- * Reads the accepted keys of every agent in the folder, by the agent's id.
- *
- * @throws Error that names a file that holds something else
- */
-function readAllPins(pinDir: string): Map<string, readonly string[]> {
-  const agents = [
-    ...Object.keys(readOldPins(pinDir)),
-    ...(existsSync(pinDir) ? readdirSync(pinDir).map(path.parse) : []).flatMap(({ name, ext }) =>
-      ext === '.json' ? [name] : [],
-    ),
-  ]
-  return new Map(agents.map((agentId) => [agentId, readPins(pinDir, agentId)]))
+/** Reads every file of pins. @throws Error that names a file that holds something else */
+function checkPins(pinDir: string): void {
+  readOldPins(pinDir)
+  for (const name of existsSync(pinDir) ? readdirSync(pinDir) : [])
+    if (name.endsWith('.json')) readPins(pinDir, name.slice(0, -'.json'.length))
 }
 
 const pinFileOf = (pinDir: string, agentId: string): string => path.join(pinDir, `${agentId}.json`)
@@ -542,18 +521,37 @@ const pinFileOf = (pinDir: string, agentId: string): string => path.join(pinDir,
  * Reads the keys of all agents from the one file beside the folder that held them before each agent had its
  * own. Nothing writes it any more.
  */
-const readOldPins = (pinDir: string): Record<string, string[] | Pin> =>
-  readPinFile(`${pinDir}.json`, isOldPins) ?? {}
+const readOldPins = (pinDir: string): Readonly<Record<string, Pin>> =>
+  readPinFile(`${pinDir}.json`, (value) => {
+    if (!isObject(value)) return undefined
+    const pins = Object.entries(value).flatMap(([id, pin]): [string, Pin][] => {
+      const read = AGENT_ID.test(id) ? toPin(pin) : undefined
+      return read === undefined ? [] : [[id, read]]
+    })
+    return pins.length === Object.keys(value).length ? Object.fromEntries(pins) : undefined
+  }) ?? {}
 
-/** @throws Error that names the file if it holds something else */
-function readPinFile<Pins>(file: string, isPins: (value: unknown) => value is Pins): Pins | undefined {
-  return readPrivateFile(file, (text) => {
-    const value = parseJson(text)
-    if (isPins(value)) return value
+/** @param read gives undefined for something else @throws Error that names the file then */
+const readPinFile = <Pins>(file: string, read: (value: unknown) => Pins | undefined): Pins | undefined =>
+  readPrivateFile(file, (text) => {
+    const pins = read(parseJson(text))
+    if (pins !== undefined) return pins
     throw new Error(
       `${file} does not hold keys seen of other agents; put it right, or move it away and compare keys anew.`,
     )
   })
+
+/** Reads a pin; one without a version is a plain list of keys. */
+function toPin(value: unknown): Pin | undefined {
+  const { keys, version }: Fields = Array.isArray(value)
+    ? { keys: value, version: 1 }
+    : isObject(value)
+      ? value
+      : {}
+  const isRight =
+    Array.isArray(keys) && keys.length > 0 && keys.every((key) => typeof key === 'string' && KEY.test(key))
+  if (!isRight || !isWhole(version) || version < 1) return undefined
+  return Array.isArray(value) ? { keys } : { keys, version }
 }
 
 /**
@@ -571,32 +569,13 @@ function addPin(
 ): string {
   const file = pinFileOf(pinDir, agentId)
   return withFileLock(file, () => {
-    const current = readPin(pinDir, agentId) ?? { keys: [] }
+    const current = readPin(pinDir, agentId)
     const inUse = current.keys.at(-1)
     if (inUse !== undefined && inUse !== replaces) return inUse
     const keys = [...current.keys.filter((earlier) => earlier !== key), key]
     const newVersion = version ?? current.version
-    // A pin without a version is a plain list, as earlier versions wrote it.
     const pin = newVersion === undefined ? keys : { keys, version: newVersion }
     writePrivateFile(file, `${JSON.stringify(pin)}\n`)
     return key
   })
-}
-
-/** Whether a value is a list of one or more public keys, 64 hex characters each. */
-function isKeys(value: unknown): value is string[] {
-  return (
-    Array.isArray(value) && value.length > 0 && value.every((key) => typeof key === 'string' && KEY.test(key))
-  )
-}
-
-function isPin(value: unknown): value is string[] | Pin {
-  if (isKeys(value)) return true
-  const { keys, version } = (value ?? {}) as { keys?: unknown; version?: unknown }
-  return isKeys(keys) && Number.isSafeInteger(version) && (version as number) >= 1
-}
-
-function isOldPins(value: unknown): value is Record<string, string[] | Pin> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
-  return Object.entries(value).every(([agentId, pin]) => AGENT_ID.test(agentId) && isPin(pin))
 }

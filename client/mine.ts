@@ -1,5 +1,5 @@
 import type { Answer, Client, FreeCredit, SubmitWorkAnswer, WorkOrder } from './client.ts'
-import { RefusalError, isPassing } from './errors.ts'
+import { CodedError, isPassing } from './errors.ts'
 import { given } from './given.ts'
 import { pause } from './http.ts'
 import { mineShares } from './miner/miner.ts'
@@ -46,7 +46,7 @@ export interface MineDaysOptions {
 }
 
 /** The state file holds an unfinished order, and another was asked for. */
-export class OrderUnderWayError extends Error {
+export class OrderUnderWayError extends CodedError<'order_under_way'> {
   override readonly name = 'OrderUnderWayError'
 }
 
@@ -118,9 +118,9 @@ function chooseState(
   const describeUnderWay = () =>
     `The work order ${id} for ${formatDays(daysUnderWay)} is under way (${done} of ${all} shares); finish it first, or leave it`
   if (order !== undefined && order.order_id !== id)
-    throw new OrderUnderWayError(`${describeUnderWay()} for ${order.order_id}.`)
+    throw new OrderUnderWayError('order_under_way', `${describeUnderWay()} for ${order.order_id}.`)
   if (days !== undefined && days !== daysUnderWay)
-    throw new OrderUnderWayError(`${describeUnderWay()} for one of ${formatDays(days)}.`)
+    throw new OrderUnderWayError('order_under_way', `${describeUnderWay()} for one of ${formatDays(days)}.`)
   return underWay
 }
 
@@ -228,8 +228,6 @@ async function handIn(work: Work, batch: readonly string[]): Promise<HandedIn> {
   try {
     answer = await client.submitWork({ order_id: state.order.order_id, nonces: [...batch] })
   } catch (error) {
-    if (error instanceof RefusalError && error.error === 'wrong_state')
-      return { kind: 'credited', answer: await confirmCredited(client, state, batch.length, error) }
     if (!isPassing(error)) throw error
     return { kind: 'waits', reason: error.message, askedMs: (error.retryAfterSeconds ?? 0) * 1000 }
   }
@@ -246,9 +244,7 @@ async function handIn(work: Work, batch: readonly string[]): Promise<HandedIn> {
   return answer.status === 'credited' ? { kind: 'credited', answer } : { kind: 'taken' }
 }
 
-/**
- * How many shares are handed in next: a batch, or fewer if they complete a day, which is credited at once.
- */
+/** How many shares are handed in next: a batch, or fewer if they complete a day, which is credited at once. */
 function countDue(order: WorkOrder, batchSize: number): number {
   const perDay = order.shares_required / order.days
   return Math.max(1, Math.min(batchSize, perDay - (order.shares_accepted % perDay)))
@@ -265,44 +261,6 @@ function assertCounted({ rejected }: SubmitWorkAnswer): void {
     throw new Error(
       `The service refused the share "${bad.nonce}" as ${bad.reason}: this miner and the service disagree about the work, so mining on would be in vain.`,
     )
-}
-
-/**
- * Makes the answer that was lost, from the order and `GET /me`, if the service takes no more shares for an
- * order because it is credited: its time is not over, and what was sent completes it. Sets the state to
- * credited, too.
- *
- * @param sent how many shares were in the batch that was refused
- * @throws the refusal if the order is not credited
- */
-async function confirmCredited(
-  client: Client,
-  state: MiningState,
-  sent: number,
-  refusal: RefusalError,
-): Promise<Answer<SubmitWorkAnswer>> {
-  const { order } = state
-  if (Date.now() / 1000 >= order.expires_at || order.shares_accepted + sent < order.shares_required)
-    throw refusal
-  const { pass_until } = await client.me()
-  state.order = {
-    ...order,
-    status: 'credited',
-    shares_accepted: order.shares_required,
-    credited_days: order.days,
-  }
-  state.unsent = []
-  return {
-    ok: true,
-    order_id: order.order_id,
-    status: 'credited',
-    accepted: 0,
-    rejected: [],
-    shares_accepted: order.shares_required,
-    shares_required: order.shares_required,
-    credited_days: order.days,
-    pass_until,
-  }
 }
 
 const describeExpired = (order: WorkOrder): string =>

@@ -13,10 +13,7 @@ import type { SealTrust } from './verify/verification.ts'
  * whoever runs it can change both; what it can't do unseen is take back a sealed entry.
  */
 
-/**
- * What the ledger says of a key. With neither field the agent's receipt proves it, but the tree of keys not
- * yet.
- */
+/** What the ledger says of a key. With neither field the agent's receipt proves it, but the tree of keys not yet. */
 export interface KeyJudgement {
   /** The tree of keys has it, as this version of the agent's keys. */
   version?: number
@@ -193,9 +190,7 @@ export function expectRotation(watchFile: string): void {
   })
 }
 
-/**
- * Reads the file; undefined if there is none, or it holds something else: then the next look is the first.
- */
+/** Reads the file; undefined if there is none, or it holds something else: then the next look is the first. */
 function readWatch(watchFile: string): Watch | undefined {
   return readPrivateFile(watchFile, (text) => {
     const { after, asked, seen } = (parseJson(text) ?? {}) as Record<keyof Watch, unknown>

@@ -134,10 +134,7 @@ function findSqlite(): typeof import('node:sqlite') | undefined {
   }
 }
 
-/**
- * Writes a new file beside the named one, synced, and lets `putInPlace` give it the name; removes it if that
- * fails.
- */
+/** Writes a new file beside the named one, synced, and lets `putInPlace` give it the name; removes it if that fails. */
 function writeBeside(filePath: string, text: string, putInPlace: (fresh: string) => void): void {
   makePrivateDir(filePath)
   const fresh = `${filePath}.${randomBytes(6).toString('hex')}.tmp`

@@ -7,9 +7,7 @@ const SMALL_NUMBER_NAMES =
   )
 const TENS_NAMES = 'twenty thirty forty fifty sixty seventy eighty ninety'.split(' ')
 
-/**
- * By the kind of puzzle, the function that reads the question and gives the answer. Each throws if it can't.
- */
+/** By the kind of puzzle, the function that reads the question and gives the answer. Each throws if it can't. */
 const SOLVERS: Readonly<Record<string, (question: string) => string>> = {
   arithmetic: solveArithmetic,
   'sort-words': sortWords,

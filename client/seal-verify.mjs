@@ -1844,9 +1844,7 @@ function checkSignature(read, keyring, findings, where) {
   if (isWeakKey(seal.pubkey)) findings.add(where, 'weak_key', seal.pubkey)
   else if (!hasSigned(read)) findings.add(where, 'bad_signature', seal.pubkey)
 }
-/**
- * Checks what a seal says by itself: its range, its count and its time, and that the first begins the chain.
- */
+/** Checks what a seal says by itself: its range, its count and its time, and that the first begins the chain. */
 function checkSealAlone(seal, now, findings, where) {
   const { seq, count, from_id: from, to_id: to, prev_root: previous } = seal
   if (count < 1 || count !== to - from + 1) findings.add(where, 'wrong_count', count, from, to)
@@ -1890,41 +1888,36 @@ function sealForkOf(seen, shown, keyring) {
     : void 0
 }
 
-// client/verify/owed.ts
+// client/verify/money.ts
 const AMOUNT = /^[0-9]{1,60}$/
 const SUM = /^(0|-?[1-9][0-9]{0,77})$/
 const isAmount = (text) => typeof text === 'string' && AMOUNT.test(text)
 const isSum = (text) => typeof text === 'string' && SUM.test(text)
 const isCoin = (coin) => typeof coin === 'string' && ['xno', 'xmr'].includes(coin)
+/** By how many times an amount of its own an entry changes the sum owed. */
+function owedTimes({ kind, data }) {
+  const { step } = data
+  if (kind === 'payment' && Object.hasOwn(data, 'order_id')) return step === 'undone' ? -1n : 1n
+  if (kind === 'fee') return step === 'returned' ? 1n : -1n
+  if (kind === 'payout' && Object.hasOwn(data, 'undoes')) return 1n
+  return (kind === 'payout' && (step === 'confirmed' || step === 'manual')) || kind === 'dispute_outcome'
+    ? -1n
+    : 0n
+}
 /**
- * What an entry adds to the sums owed: a payment for an order is owed from when it is counted until the fee
+ * What an entry adds to the sum owed of its coin: a payment for an order is owed from when it is counted until the fee
  * is taken, a payout has arrived, or the operator writes off what the chain took back. A payment's step
- * `undone` takes it back, and a payout's step that `undoes` an earlier one owes it again. An amount that can't
- * be read counts as nothing.
+ * `undone` takes it back, and a payout's step that `undoes` an earlier one owes it again.
+ *
+ * @returns undefined if its coin or amount can't be read: then it counts as nothing
  */
-function owedChange({ kind, data }) {
-  let field = 'amount_raw'
-  let sign = -1n
-  if (kind === 'payment') {
-    if (!Object.hasOwn(data, 'order_id')) return { kind: 'none' }
-    sign = data['step'] === 'undone' ? -1n : 1n
-  } else if (kind === 'fee') sign = data['step'] === 'returned' ? 1n : -1n
-  else if (kind === 'payout') {
-    if (Object.hasOwn(data, 'undoes')) sign = 1n
-    else if (data['step'] !== 'confirmed' && data['step'] !== 'manual') return { kind: 'none' }
-  } else if (kind === 'dispute_outcome') field = 'written_off_raw'
-  else return { kind: 'none' }
-  const amount = data[field]
-  if (!isAmount(amount)) return { kind: 'unreadable' }
-  if (BigInt(amount) === 0n) return { kind: 'none' }
-  const { coin } = data
-  return isCoin(coin)
-    ? {
-        kind: 'change',
-        coin,
-        change: sign * BigInt(amount),
-      }
-    : { kind: 'unreadable' }
+function owedChange(entry) {
+  const times = owedTimes(entry)
+  const { coin, amount_raw: raw, written_off_raw: writtenOff } = entry.data
+  const amount = entry.kind === 'dispute_outcome' ? writtenOff : raw
+  if (times === 0n) return 0n
+  if (!isAmount(amount)) return void 0
+  return BigInt(amount) === 0n || isCoin(coin) ? times * BigInt(amount) : void 0
 }
 /** The sums that a closing entry states; undefined if it states none in the right form. */
 function readOwed(owed) {
@@ -1940,8 +1933,6 @@ const showOwed = ({ xno, xmr }) => ({
   xno: String(xno),
   xmr: String(xmr),
 })
-
-// client/verify/liabilities.ts
 /** Whose money a venue holds. `orders` and `owed` together are what closing entries state as `owed`. */
 const PARTS = ['orders', 'owed', 'invoices', 'remainders', 'unassigned']
 const NO_PARTS = {
@@ -1996,11 +1987,11 @@ function changesOf(entry, isFirstOwed) {
   }
   const sum = owedChange(entry)
   const sign = kind === 'payout' ? namedSign(data, isFirstOwed) : 0n
-  if (sum.kind === 'unreadable' || (sign !== 0n && raw === void 0)) return void 0
+  if (sum === void 0 || (sign !== 0n && raw === void 0)) return void 0
   const owed = sign * (raw ?? 0n)
   return {
     owed,
-    orders: (sum.kind === 'change' ? sum.change : 0n) - owed,
+    orders: sum - owed,
   }
 }
 /** By how many times its amount a payout's entry changes what is owed to somebody by name. */
@@ -2037,13 +2028,28 @@ const showLiabilities = (liabilities) =>
       Object.fromEntries(PARTS.map((part) => [part, String(parts[part])])),
     ]),
   )
-
-// client/verify/money.ts
 /** Of the price of an order. */
 const FEE_PERCENT = 20n
 const OPEN = ['awaiting_payment', 'paid', 'delivered', 'disputed']
-const UNKNOWN = [0n, -1n, 0n, 100n, 0n]
+const UNKNOWN = {
+  held: 0n,
+  fee: -1n,
+  taken: 0n,
+  percent: 100n,
+  isOpen: false,
+}
 const ORDER = /^(-?[0-9]{1,78} ){4}[01]$/
+const showOrder = ({ isOpen, ...sums }) => [...Object.values(sums), Number(isOpen)].join(' ')
+function readOrder(text) {
+  const [held = 0n, fee = 0n, taken = 0n, percent = 0n, isOpen] = text.split(' ').map(BigInt)
+  return {
+    held,
+    fee,
+    taken,
+    percent,
+    isOpen: isOpen === 1n,
+  }
+}
 const isMoneyState = (value) =>
   isObject(value) &&
   typeof value['stated'] === 'boolean' &&
@@ -2069,7 +2075,7 @@ var LedgerMoney = class LedgerMoney {
     money.#isStated = stated
     money.#met = new Set(met)
     for (const [key, text] of Object.entries(orders)) {
-      money.#setOrder(key, text.split(' ').map(BigInt))
+      money.#setOrder(key, readOrder(text))
       if (money.#below.has(key)) money.#below.set(key, true)
     }
     return money
@@ -2082,7 +2088,7 @@ var LedgerMoney = class LedgerMoney {
   /** Undefined if some entries weren't there. */
   state() {
     if (!this.#sums || !this.#orders) return void 0
-    const orders = Object.fromEntries([...this.#orders].map(([key, order]) => [key, order.join(' ')]))
+    const orders = Object.fromEntries([...this.#orders].map(([key, order]) => [key, showOrder(order)]))
     const [liabilities, met] = [showLiabilities(this.#sums), [...this.#met]]
     return {
       owed: showOwed(owedOf(this.#sums)),
@@ -2109,31 +2115,39 @@ var LedgerMoney = class LedgerMoney {
     if (typeof status === 'string')
       for (const key of [`${id} xno`, `${id} xmr`]) {
         const order = this.#orders.get(key)
-        if (order !== void 0) this.#setOrder(key, [...order.slice(0, 4), BigInt(OPEN.includes(status))])
+        if (order !== void 0)
+          this.#setOrder(key, {
+            ...order,
+            isOpen: OPEN.includes(status),
+          })
       }
     if (!isCoin(coin)) return
     const key = `${id} ${coin}`
-    let [held, fee, taken, percent, isOpen] = this.#orders.get(key) ?? UNKNOWN
-    const sum = owedChange(entry)
-    const change = sum.kind === 'change' ? sum.change : 0n
-    held += change
+    const order = { ...(this.#orders.get(key) ?? UNKNOWN) }
+    const change = owedChange(entry) ?? 0n
+    order.held += change
     const isPlaced = kind === 'order' && step === 'ordered' && isAmount(price)
     const due = isPlaced ? (BigInt(price) * FEE_PERCENT) / 100n : 0n
-    if (isPlaced && fee < 0n) [fee, isOpen] = [due, 1n]
-    if (kind === 'dispute_outcome') percent = percentOf(data) ?? percent
-    if (kind === 'fee') taken -= change
-    this.#setOrder(key, [held, fee, taken, percent, isOpen])
+    if (isPlaced && order.fee < 0n)
+      Object.assign(order, {
+        fee: due,
+        isOpen: true,
+      })
+    if (kind === 'dispute_outcome') order.percent = percentOf(data) ?? order.percent
+    if (kind === 'fee') order.taken -= change
+    this.#setOrder(key, order)
     if (!this.#isStated) return
     if (isPlaced && stated !== String(due)) throw refusal('wrong_fee.stated', show(stated), due)
-    const most = (fee * percent) / 100n
+    const { fee, taken } = order
+    const most = (fee * order.percent) / 100n
     if (kind === 'fee' && fee >= 0n && (taken < 0n || taken > most))
       throw refusal('wrong_fee.taken', show(id), taken, most)
   }
   /** Keeps an order, unless it is at its end. */
   #setOrder(key, order) {
-    if (order[0] === 0n && order[4] === 0n) this.#orders?.delete(key)
+    if (order.held === 0n && !order.isOpen) this.#orders?.delete(key)
     else this.#orders?.set(key, order)
-    if (order[0] >= 0n) this.#below.delete(key)
+    if (order.held >= 0n) this.#below.delete(key)
     else if (!this.#below.has(key)) this.#below.set(key, false)
   }
   /** Checks the sums that a closing entry states. What it states counts from then on, so that one false sum is one finding. */
@@ -2226,46 +2240,95 @@ var GrowingTree = class GrowingTree {
   }
 }
 /**
- * The keys of all agents, by the entries of the ledger. In form 1 a revocation (a change of a key to null)
- * does nothing; in form 2 the key is gone from the leaf.
+ * The keys of all agents, by the entries of the ledger, in both forms of their tree. In form 1 a revocation (a change of a
+ * key to null) does nothing; in form 2 the key is gone from the leaf.
  */
-var LedgerKeys = class {
-  #tree = createKeyTree()
-  #form
-  constructor(form) {
-    this.#form = form
+var LedgerKeys = class LedgerKeys {
+  /** Form 1 goes once closing entries state form 2. Undefined: not all entries were read. */
+  #trees = {
+    1: createKeyTree(),
+    2: createKeyTree(),
+  }
+  #form = 1
+  /** What was stated in that form, if no entry has changed a key since. */
+  #stated
+  #isChanged = false
+  /** Goes on from what was stated. */
+  static from({ keys, key_form: form = 1 }) {
+    const from = new LedgerKeys()
+    from.lose()
+    from.#form = form
+    from.#stated = keys ?? void 0
+    return from
+  }
+  /** The form that closing entries state by now. */
+  get form() {
+    return this.#form
+  }
+  /** Whether all entries were read. */
+  get isComputed() {
+    return this.#trees !== void 0
   }
   get(agentId) {
-    return this.#tree.get(agentId)
+    return this.#trees?.[2].get(agentId)
   }
-  state() {
-    return {
-      root: this.#tree.root.toString('hex'),
-      count: this.#tree.count,
+  /** Root and count; undefined: unknown. */
+  state(form = this.#form) {
+    const tree = this.#trees?.[form]
+    if (tree !== void 0)
+      return {
+        root: tree.root.toString('hex'),
+        count: tree.count,
+      }
+    return this.isComputed || form !== this.#form ? void 0 : this.#stated
+  }
+  /** Forgets what follows from all entries, once some of them aren't there. */
+  lose() {
+    this.#trees = this.#stated = void 0
+  }
+  beginSeal() {
+    this.#isChanged = false
+  }
+  /** Takes what a seal's closing entry states. @param form that of an earlier one, or a later one */
+  takeStated(form, stated) {
+    this.#form = form
+    if (form === 2 && this.#trees !== void 0) this.#trees[1] = void 0
+    if (!this.#isChanged) this.#stated = stated
+  }
+  /** Does what an entry says that changes a key of an agent. */
+  apply(entry) {
+    this.#isChanged = true
+    this.#stated = void 0
+    if (this.#trees === void 0) return
+    const { 1: older, 2: newer } = this.#trees
+    const isRevoked = entry.data[keyFieldOf(entry.kind) ?? ''] === null
+    this.#trees = {
+      1: older && (isRevoked ? older : withKey(older, entry)),
+      2: withKey(newer, entry),
     }
   }
-  /** Does what an entry says that changes a key. */
-  apply({ id, kind, data }) {
-    const field = keyFieldOf(kind)
-    const agentId = data['agent_id']
-    if (field === void 0 || typeof agentId !== 'string') return
-    const known = this.#tree.get(agentId)
-    const { [field]: before, ...rest } = known ?? {}
-    const key = data[field]
-    if (!(this.#form === 2 && key === null && before !== void 0) && !isHexHash$1(key)) return
-    const keys = isHexHash$1(key)
-      ? {
-          ...rest,
-          [field]: key,
-        }
-      : rest
-    this.#tree = this.#tree.with({
-      ...keys,
-      agent_id: agentId,
-      version: (known?.version ?? 0) + 1,
-      entry_id: id,
-    })
-  }
+}
+/** The tree after the change of a key; a revocation of a key that isn't there changes nothing. */
+function withKey(tree, { id, kind, data }) {
+  const field = keyFieldOf(kind)
+  const agentId = data['agent_id']
+  if (field === void 0 || typeof agentId !== 'string') return tree
+  const known = tree.get(agentId)
+  const { [field]: before, ...rest } = known ?? {}
+  const key = data[field]
+  if (!isHexHash$1(key) && !(key === null && before !== void 0)) return tree
+  const keys = isHexHash$1(key)
+    ? {
+        ...rest,
+        [field]: key,
+      }
+    : rest
+  return tree.with({
+    ...keys,
+    agent_id: agentId,
+    version: (known?.version ?? 0) + 1,
+    entry_id: id,
+  })
 }
 
 // client/verify/state.ts
@@ -2366,9 +2429,7 @@ async function changeState(file, change) {
   }
 }
 const LOCK_STALE_MS = 1e4
-/**
- * Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed.
- */
+/** Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed. */
 async function takeLock(lock, holder) {
   const isStale = (file) =>
     stat(file).then(
@@ -2611,14 +2672,7 @@ var ChainWalk = class {
   #isLogged = false
   /** Over all entries so far; undefined after a seal whose entries aren't there, as are the keys. */
   #log = new GrowingTree()
-  /** By the entries alone; undefined if not all of them were read. */
-  #keys = new LedgerKeys(2)
-  /** The same in form 1, until a closing entry states form 2. */
-  #olderKeys = new LedgerKeys(1)
-  #keyForm = 1
-  /** What was stated of the keys, if no entry has changed them since. */
-  #keysStated
-  #areKeysChanged = false
+  #keys = new LedgerKeys()
   #keepAt = performance.now() + KEEP_EVERY_MS
   constructor(source, options, from) {
     this.#options = options
@@ -2646,9 +2700,7 @@ var ChainWalk = class {
     this.#isChained = memory.chained
     this.#isLogged = memory.logged
     this.#log = GrowingTree.ofLog(memory.log)
-    this.#keys = this.#olderKeys = void 0
-    this.#keyForm = memory.key_form ?? 1
-    this.#keysStated = memory.keys ?? void 0
+    this.#keys = LedgerKeys.from(memory)
     this.adoptions = [...memory.adoptions]
     this.unreadable = memory.unreadable
     this.entriesSealed = seal.to_id
@@ -2664,11 +2716,11 @@ var ChainWalk = class {
   }
   /** Root and count of the keys, and whether they were computed from all entries. */
   get keys() {
-    const keys = this.#isLogged ? this.#keyStates()[this.#keyForm] : void 0
+    const keys = this.#isLogged ? this.#keys.state() : void 0
     return (
       keys && {
         ...keys,
-        recomputed: this.#keys !== void 0,
+        recomputed: this.#keys.isComputed,
       }
     )
   }
@@ -2763,17 +2815,19 @@ var ChainWalk = class {
     const shown = memory.checkpoint === void 0 ? void 0 : readCheckpoint(memory.checkpoint)
     if (shown?.size === seal.to_id) this.findings.run(where, () => connectLogs(shown, log, void 0))
   }
-  /**
-   * Checks the entries of a seal: their numbers, their root, what they do to the sums, and the closing entry.
-   */
+  /** Checks the entries of a seal: their numbers, their root, what they do to the sums, and the closing entry. */
   async #checkEntries(seal, where) {
     const { findings, reader } = this
     const tree = new GrowingTree(sealNodeHash)
+    const keys = {
+      1: this.#keys.state(1),
+      2: this.#keys.state(2),
+    }
     const before = {
       log: this.#log?.head(),
-      keys: this.#keyStates(),
+      keys,
     }
-    this.#areKeysChanged = false
+    this.#keys.beginSeal()
     let last
     for (let id = seal.from_id; id <= seal.to_id; id++) {
       const taken = await reader.take(id)
@@ -2803,22 +2857,7 @@ var ChainWalk = class {
   #loseCount() {
     this.#money.lose()
     this.#log = void 0
-    this.#keys = void 0
-    this.#olderKeys = void 0
-    this.#keysStated = void 0
-  }
-  /** Root and count of the agents' keys, by the form of the tree. */
-  #keyStates() {
-    const stated = (form) => (form === this.#keyForm ? this.#keysStated : void 0)
-    return this.#keys === void 0
-      ? {
-          1: stated(1),
-          2: stated(2),
-        }
-      : {
-          1: this.#olderKeys?.state(),
-          2: this.#keys.state(),
-        }
+    this.#keys.lose()
   }
   /** Adds to the sums, the adoptions and the keys what an entry says. */
   #addEntry(entry) {
@@ -2833,17 +2872,14 @@ var ChainWalk = class {
    */
   #addKey(entry, key) {
     const { agent_id: agentId, author } = entry.data
-    const standing = typeof agentId === 'string' ? this.#keys?.get(agentId)?.author_key : void 0
+    const standing = typeof agentId === 'string' ? this.#keys.get(agentId)?.author_key : void 0
     this.findings.run(`entry ${entry.id}`, () => {
       if (isSignedChange(entry)) checkKeyChange(entry)
       if (standing !== void 0 && !(isObject(author) && author['author_key'] === standing))
         throw refusal('wrong_author.standing', standing)
     })
     if (typeof agentId !== 'string' || (key !== null && !isHexHash$1(key))) return
-    this.#areKeysChanged = true
-    this.#keysStated = void 0
-    this.#keys?.apply(entry)
-    this.#olderKeys?.apply(entry)
+    this.#keys.apply(entry)
   }
   #listAdoption(entry) {
     if (entry.kind === 'seal_adoption' && this.adoptions.length < MAX_LISTED)
@@ -2853,9 +2889,7 @@ var ChainWalk = class {
         data: showData(entry),
       })
   }
-  /**
-   * Checks the closing entry of a seal: its sums, the seal before, and the log and the keys before the seal.
-   */
+  /** Checks the closing entry of a seal: its sums, the seal before, and the log and the keys before the seal. */
   #checkClosing({ at, kind, data }, seal, before, where) {
     if (kind !== 'solvency' || data['seal'] !== `seal_${seal.seq}` || at !== seal.at) {
       this.findings.add(where, 'wrong_closing', seal.at)
@@ -2917,14 +2951,11 @@ var ChainWalk = class {
         show(stated),
         own === void 0 ? 'a root and a count' : show(own),
       )
-    if (form < this.#keyForm) return this.findings.add(where, 'wrong_keys.form')
-    this.#keyForm = form
-    if (form === 2) this.#olderKeys = void 0
-    if (!this.#areKeysChanged)
-      this.#keysStated = {
-        root,
-        count,
-      }
+    if (form < this.#keys.form) return this.findings.add(where, 'wrong_keys.form')
+    this.#keys.takeStated(form, {
+      root,
+      count,
+    })
   }
   /** Counts the entries behind the last seal, and checks their numbers and their form. */
   async #countWaiting() {
@@ -2953,8 +2984,8 @@ var ChainWalk = class {
       unsigned: this.unsigned,
       logged: this.#isLogged,
       log: this.#log.state(),
-      keys: this.#keyStates()[this.#keyForm] ?? null,
-      ...(this.#keyForm === 1 ? {} : { key_form: this.#keyForm }),
+      keys: this.#keys.state() ?? null,
+      ...(this.#keys.form === 1 ? {} : { key_form: this.#keys.form }),
     }
     this.checked = {
       seal,
@@ -3070,26 +3101,21 @@ var EntryReader = class {
 
 // client/verify/files.ts
 const MAX_FILE_BYTES = MAX_ANSWER_BYTES
-/** Runs something that reads or writes a file. @throws Unchecked `usage` */
-async function fromFile(use) {
-  try {
-    return await use()
-  } catch (error) {
-    throw error instanceof Unchecked ? error : new Unchecked('usage', error.message)
-  }
-}
 /** The bytes of a file, up to a size. @throws Unchecked */
-const readBytes = (file) =>
-  fromFile(async () => {
-    const parts = []
-    let size = 0
+async function readBytes(file) {
+  const parts = []
+  let size = 0
+  try {
     for await (const part of createReadStream(file)) {
       parts.push(part)
       size += part.length
-      if (size > MAX_FILE_BYTES) throw new Unchecked('usage', `${file} has more than ${MAX_FILE_BYTES} bytes`)
+      if (size > MAX_FILE_BYTES) throw new Error(`${file} has more than ${MAX_FILE_BYTES} bytes`)
     }
-    return Buffer.concat(parts)
-  })
+  } catch (error) {
+    throw new Unchecked('usage', error.message)
+  }
+  return Buffer.concat(parts)
+}
 /** A file's text. @throws Unchecked if it can't be read, or isn't UTF-8 */
 async function readText(file) {
   const bytes = await readBytes(file)
@@ -3100,8 +3126,8 @@ async function readText(file) {
   }
 }
 /** The JSON in a file. @throws Unchecked */
-const readJsonFile = async (file) => parseFile(file, await readBytes(file))
-function parseFile(file, bytes) {
+async function readJsonFile(file) {
+  const bytes = await readBytes(file)
   try {
     return parseJson(bytes)
   } catch (error) {
@@ -3733,13 +3759,13 @@ async function checkService(base, trust, options = {}) {
   const patience = beginPatience(options.timeoutMs ?? 3e4, options.deadlineMs ?? 36e5)
   for (let turn = 1; ; turn++) {
     const remembered = (await readState(judge.stateFile))[base]
-    const memory = new ServiceMemory(judge.stateFile, base, remembered)
+    const keep = createMemory(judge.stateFile, base, remembered)
     const walk = await walkChain(serviceSource(base, patience), {
       ...options,
       pinned: judge.pinned,
       remembered,
       keep: async (one) => {
-        if (one.findings.total === 0) await memory.keep(one)
+        if (one.findings.total === 0) await keep(one)
       },
     })
     judgeClock(walk.findings, patience)
@@ -3747,7 +3773,7 @@ async function checkService(base, trust, options = {}) {
       walk.findings.total === 0 && walk.checked?.state.logged === true
         ? await checkCheckpoint(base, walk, judge.policy, patience)
         : void 0
-    const isOvertaken = walk.findings.total === 0 && (await memory.keep(walk)) === 'overtaken'
+    const isOvertaken = walk.findings.total === 0 && (await keep(walk))
     if (isOvertaken && turn < MAX_TURNS) continue
     const doubts = walk.doubts(shown)
     if (isOvertaken) doubts.push(say('not_compared.checks'))
@@ -3765,32 +3791,24 @@ async function checkService(base, trust, options = {}) {
     )
   }
 }
-/** What is remembered of one service while it is checked. */
-var ServiceMemory = class {
-  #file
-  #service
-  #known
-  constructor(file, service, known) {
-    this.#file = file
-    this.#service = service
-    this.#known = known
-  }
-  /**
-   * Remembers what a walk without findings has verified, unless another check has put something else there
-   * meanwhile; never less than was known.
-   */
-  async keep(walk) {
+/**
+ * Makes what remembers, of one service, what a walk without findings has verified, never less than was known. It returns
+ * whether another check has put something else there meanwhile: then nothing is changed.
+ */
+function createMemory(file, service, remembered) {
+  let known = remembered
+  return async (walk) => {
     const { checked } = walk
-    if (checked === void 0 || checked.seal.seq < (this.#known?.seq ?? 0)) return 'nothing_new'
+    if (checked === void 0 || checked.seal.seq < (known?.seq ?? 0)) return false
     const memory = walk.memory(checked)
     let isOvertaken = false
-    await changeState(this.#file, (state) => {
-      const current = state[this.#service]
-      const hashes = [this.#known?.payload_hash, memory.payload_hash]
-      isOvertaken = current !== void 0 && !hashes.includes(current.payload_hash)
-      if (!isOvertaken) state[this.#service] = this.#known = memory
+    await changeState(file, (state) => {
+      const current = state[service]
+      isOvertaken =
+        current !== void 0 && ![known?.payload_hash, memory.payload_hash].includes(current.payload_hash)
+      if (!isOvertaken) state[service] = known = memory
     })
-    return isOvertaken ? 'overtaken' : 'kept'
+    return isOvertaken
   }
 }
 /**
@@ -4296,18 +4314,12 @@ async function readArguments(args) {
   for (const key of pubkeys)
     if (!isHexHash$1(key))
       throw new Unchecked('usage', `--pubkey takes 64 lower-case hex characters, not ${show(key)}`)
-  const isService = /^https?:/i.test(target) && positionals.length === 1
+  const kind = values.evidence !== void 0 ? 'evidence' : values.note !== void 0 ? 'note' : 'file'
+  const isService = kind === 'file' && /^https?:/i.test(target)
   const answer = consistency === void 0 ? void 0 : await readJsonFile(consistency)
   return {
     target: isService ? normalizeBase(target) : target,
-    kind:
-      values.evidence !== void 0
-        ? 'evidence'
-        : values.note !== void 0
-          ? 'note'
-          : isService
-            ? 'service'
-            : 'file',
+    kind: isService ? 'service' : kind,
     reader: {
       stateFile: values.state ?? '.seal-verify.json',
       pubkeys,

@@ -4,6 +4,7 @@ import { hkdf } from '@noble/hashes/hkdf.js'
 import { hmac } from '@noble/hashes/hmac.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 import { bytesToHex, concatBytes, hexToBytes, randomBytes, utf8ToBytes } from '@noble/hashes/utils.js'
+import { CodedError } from './errors.ts'
 
 // The format, its reasons and what it does not protect: sealed-box.md beside this file.
 
@@ -60,15 +61,9 @@ export type Purpose = { kind: 'message' } | { kind: 'delivery'; orderId: string 
 export type SealedBoxErrorCode =
   'not_a_box' | 'unknown_version' | 'cannot_open' | 'bad_padding' | 'too_long' | 'bad_key'
 
-/** A refusal of {@link sealBox} or {@link openBox}: `code` for programs, `message` for people. */
-export class SealedBoxError extends Error {
+/** A refusal of {@link sealBox} or {@link openBox}. */
+export class SealedBoxError extends CodedError<SealedBoxErrorCode> {
   override readonly name = 'SealedBoxError'
-  readonly code: SealedBoxErrorCode
-
-  constructor(code: SealedBoxErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options)
-    this.code = code
-  }
 }
 
 /** What both sides must agree on, byte for byte, for a box to open. */
@@ -82,18 +77,13 @@ type Parties = {
   purpose: Purpose | undefined
 }
 
-/**
- * Which form of box a text claims to be, by its prefix; undefined if neither. Form 1 doesn't name a purpose.
- */
+/** Which form of box a text claims to be, by its prefix; undefined if neither. Form 1 doesn't name a purpose. */
 export function formOf(box: string): 1 | 2 | undefined {
   if (box.startsWith(FORMS[1].prefix)) return 1
   return box.startsWith(FORMS[2].prefix) ? 2 : undefined
 }
 
-/**
- * A fresh X25519 key pair, each half as 64 lower-case hex characters; `publicKey` goes on the card as
- * `dm_key`.
- */
+/** A fresh X25519 key pair, each half as 64 lower-case hex characters; `publicKey` goes on the card as `dm_key`. */
 export function newDmKeyPair(): { secretKey: string; publicKey: string } {
   const { secretKey, publicKey } = x25519.keygen()
   return { secretKey: bytesToHex(secretKey), publicKey: bytesToHex(publicKey) }
@@ -145,19 +135,18 @@ export function sealBox({
 
   const ephemeralSecret = readRandom(random, KEY_BYTES)
   const ephemeralPublicKey = x25519.getPublicKey(ephemeralSecret)
-  const badKey = '"recipientPublicKey" is not a usable X25519 key: a point of low order'
-  const { key, nonceKey } = deriveKeys(
-    agree(ephemeralSecret, recipientPublic, 'bad_key', badKey),
-    agree(senderSecret, recipientPublic, 'bad_key', badKey),
-    {
-      ephemeralPublicKey,
-      senderPublicKey: x25519.getPublicKey(senderSecret),
-      recipientPublicKey: recipientPublic,
-      senderId,
-      recipientId,
-      purpose,
-    },
-  )
+  const agree = (secret: Uint8Array) =>
+    orRefuse('bad_key', '"recipientPublicKey" is not a usable X25519 key: a point of low order', () =>
+      x25519.getSharedSecret(secret, recipientPublic),
+    )
+  const { key, nonceKey } = deriveKeys(agree(ephemeralSecret), agree(senderSecret), {
+    ephemeralPublicKey,
+    senderPublicKey: x25519.getPublicKey(senderSecret),
+    recipientPublicKey: recipientPublic,
+    senderId,
+    recipientId,
+    purpose,
+  })
   // The message goes into the nonce: if a copied machine draws the same random bytes twice, two different
   // messages still get two nonces, and no key stream is used twice.
   const nonce = hmac(sha256, nonceKey, concatBytes(readRandom(random, NONCE_BYTES), padded)).subarray(
@@ -216,17 +205,11 @@ export function openBoxWithNote({
   const nonce = header.subarray(1 + KEY_BYTES)
 
   const { key } = deriveKeys(
-    agree(
-      recipientSecret,
-      ephemeralPublicKey,
-      'cannot_open',
-      'the box was altered: its ephemeral key is a point of low order',
+    orRefuse('cannot_open', 'the box was altered: its ephemeral key is a point of low order', () =>
+      x25519.getSharedSecret(recipientSecret, ephemeralPublicKey),
     ),
-    agree(
-      recipientSecret,
-      senderPublic,
-      'bad_key',
-      '"senderPublicKey" is not a usable X25519 key: a point of low order',
+    orRefuse('bad_key', '"senderPublicKey" is not a usable X25519 key: a point of low order', () =>
+      x25519.getSharedSecret(recipientSecret, senderPublic),
     ),
     {
       ephemeralPublicKey,
@@ -237,35 +220,23 @@ export function openBoxWithNote({
       purpose: form === 1 ? undefined : purpose,
     },
   )
-  return unpad(decrypt(key, nonce, header, bytes.subarray(HEADER_BYTES)), form)
-}
-
-/** @throws SealedBoxError `cannot_open` if the ciphertext or the header isn't authentic */
-function decrypt(key: Uint8Array, nonce: Uint8Array, header: Uint8Array, ciphertext: Uint8Array): Uint8Array {
-  try {
-    return xchacha20poly1305(key, nonce, header).decrypt(ciphertext)
-  } catch (cause) {
-    throw new SealedBoxError(
-      'cannot_open',
-      'the box does not open: it is for another key, another agent or another purpose, not from this sender, or it was altered',
-      { cause },
-    )
-  }
+  const padded = orRefuse(
+    'cannot_open',
+    'the box does not open: it is for another key, another agent or another purpose, not from this sender, or it was altered',
+    () => xchacha20poly1305(key, nonce, header).decrypt(bytes.subarray(HEADER_BYTES)),
+  )
+  return unpad(padded, form)
 }
 
 /**
- * The shared secret of X25519, 32 bytes.
+ * What a computation gives. X25519 throws on a shared secret of zeros (RFC 7748 section 6.1), XChaCha20-Poly1305 on what is
+ * not authentic.
  *
- * @throws SealedBoxError with this code and message for a public key of low order
+ * @throws SealedBoxError with this code and message if it throws
  */
-function agree(
-  secretKey: Uint8Array,
-  publicKey: Uint8Array,
-  code: SealedBoxErrorCode,
-  message: string,
-): Uint8Array {
+function orRefuse<T>(code: SealedBoxErrorCode, message: string, compute: () => T): T {
   try {
-    return x25519.getSharedSecret(secretKey, publicKey) // throws on an all-zero result, RFC 7748 section 6.1
+    return compute()
   } catch (cause) {
     throw new SealedBoxError(code, message, { cause })
   }

@@ -1,5 +1,5 @@
 import type { Client, ControlProof, Entry } from './client.ts'
-import { RefusalError, TransportError } from './errors.ts'
+import { isFailedCall } from './errors.ts'
 import { readRecord, type Verified } from './verify-receipt.ts'
 import { controlMessage } from '../shared/crypto/control-message.ts'
 import { checkNanoAssets, isSignedByAccount, readAssets, type Assets } from './verify/assets.ts'
@@ -7,12 +7,12 @@ import { checkService, verify } from './verify/check.ts'
 import { Findings, Refused, Unchecked } from './verify/findings.ts'
 import {
   addToLiabilities,
+  isAmount,
   NO_LIABILITIES,
   PARTS,
   readLiabilities,
   type Liabilities,
-} from './verify/liabilities.ts'
-import { isAmount } from './verify/owed.ts'
+} from './verify/money.ts'
 import { checkSignature, Keyring, readSeal, sha256Hex } from './verify/seals.ts'
 import { isObject, type Fields } from './verify/values.ts'
 import type { SealTrust, Verification } from './verify/verification.ts'
@@ -34,6 +34,7 @@ export interface SolvencyOptions {
 const COINS = ['xno', 'xmr'] as const
 type Coin = (typeof COINS)[number]
 type Outcome = { readonly verdict: Verification['verdict']; readonly reason: string; readonly text: string }
+const covered = (text: string): Outcome => ({ verdict: 'good', reason: 'covered', text })
 
 const DAY_SECONDS = 86_400
 const MAX_PROOF_DAYS = 2
@@ -79,12 +80,12 @@ async function part(text: string, check: () => Promise<Outcome | Outcome[]>): Pr
   try {
     return [await check()].flat()
   } catch (error) {
-    if (error instanceof Refused)
-      return [{ verdict: 'broken', reason: error.reason, text: `${text}${error.message}` }]
-    if (error instanceof RefusalError || error instanceof TransportError)
-      return [{ verdict: 'unchecked', reason: 'unreachable', text: `${text}${error.message}` }]
-    if (error instanceof Unchecked)
-      return [{ verdict: 'unchecked', reason: error.word, text: `${text}${error.message}` }]
+    const refused = (verdict: Outcome['verdict'], reason: string): Outcome[] => [
+      { verdict, reason, text: `${text}${(error as Error).message}` },
+    ]
+    if (error instanceof Refused) return refused('broken', error.reason)
+    if (isFailedCall(error)) return refused('unchecked', 'unreachable')
+    if (error instanceof Unchecked) return refused('unchecked', error.word)
     throw error
   }
 }
@@ -147,21 +148,16 @@ async function judgeCoin(
 ): Promise<Outcome> {
   const { liabilities, assets } = stated
   const owed = PARTS.reduce((sum, name) => sum + liabilities[coin][name], 0n)
-  if (owed <= 0n) return { verdict: 'good', reason: 'covered', text: `${coin}: covered, nothing is owed` }
+  if (owed <= 0n) return covered(`${coin}: covered, nothing is owed`)
   const unread = assets.unread[coin]
   if (assets[coin] === null)
     throw new Unchecked('not_read', `the venue has not read what it holds (${String(unread)})`)
   const proofs = await readProofs(coin, stated, keyring, options.client)
   const { held, proven } = await READERS[coin](stated, options, proofs)
   const sums = (sum: bigint) => `${sum} for ${owed} owed`
-  if (proven >= owed) return { verdict: 'good', reason: 'covered', text: `${coin}: covered, ${sums(proven)}` }
+  if (proven >= owed) return covered(`${coin}: covered, ${sums(proven)}`)
   const sent = await sumInFlight(coin, stated, options)
-  if (proven + sent >= owed)
-    return {
-      verdict: 'good',
-      reason: 'covered',
-      text: `${coin}: covered, ${sums(proven)}, ${sent} of it under way`,
-    }
+  if (proven + sent >= owed) return covered(`${coin}: covered, ${sums(proven)}, ${sent} of it under way`)
   if (held + sent >= owed)
     return {
       verdict: 'not_binding',
@@ -389,5 +385,5 @@ async function judgeOwn(
     throw new Refused('own_left_out', `your ${missing.join(' ')} are more than all that is stated`)
   const shown = names.filter(([coin, name]) => own[coin][name] !== 0n)
   const text = shown.map(([coin, name]) => `${own[coin][name]} ${coin} in ${name}`).join(', ')
-  return { verdict: 'good', reason: 'covered', text: `yours: ${text === '' ? 'nothing' : text}` }
+  return covered(`yours: ${text === '' ? 'nothing' : text}`)
 }

@@ -3,6 +3,7 @@ import { linkSync } from 'node:fs'
 import path from 'node:path'
 import { parseBaseUrl } from './http.ts'
 import { createPrivateFile, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
+import { isObject, type Fields } from './verify/values.ts'
 
 /**
  * What an agent must keep to stay who it is. It is the only copy: the service has a hash of the token and
@@ -121,36 +122,38 @@ function formatIdentity(identity: Identity): string {
   return `${JSON.stringify(identity, null, 2)}\n`
 }
 
-/** What is wrong with an identity, without quoting it; undefined if nothing is. */
-function findProblem(value: unknown): string | undefined {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'expected a JSON object'
-  const fields = value as Partial<Record<keyof Identity, unknown>>
-  const isText = (name: keyof Identity, form: RegExp) =>
-    typeof fields[name] === 'string' && form.test(fields[name])
-  const isAbsentOr = (name: keyof Identity, form: RegExp) => fields[name] === undefined || isText(name, form)
-  if (!isText('url', /^https?:\/\//)) return '"url" is not a URL'
-  if (!isText('agent_id', AGENT_ID)) return '"agent_id" is not an agent id'
-  if (!isText('token', TOKEN)) return '"token" is not a token'
-  if (!isAbsentOr('next_token', TOKEN)) return '"next_token" is not a token'
-  if (!isAbsentOr('dm_secret_key', KEY) || !isAbsentOr('dm_public_key', KEY))
-    return '"dm_secret_key" or "dm_public_key" is not a key of 64 hex characters'
-  if (!isAbsentOr('author_secret_key', KEY) || !isAbsentOr('author_public_key', KEY))
-    return '"author_secret_key" or "author_public_key" is not a key of 64 hex characters'
-  if (!isAbsentOr('next_author_secret_key', KEY) || !isAbsentOr('next_author_public_key', KEY))
-    return '"next_author_secret_key" or "next_author_public_key" is not a key of 64 hex characters'
-  if (fields.old_dm_keys !== undefined && !isListOfPairs(fields.old_dm_keys))
-    return '"old_dm_keys" is not a list of pairs of keys'
-  return undefined
+const KEY_FIELD = [KEY, 'a key of 64 hex characters'] as const
+/** What each field is if it is there. */
+const FIELDS: Readonly<
+  Record<Exclude<keyof Identity, 'old_dm_keys'>, readonly [form: RegExp, what: string]>
+> = {
+  url: [/^https?:\/\//, 'a URL'],
+  agent_id: [AGENT_ID, 'an agent id'],
+  token: [TOKEN, 'a token'],
+  next_token: [TOKEN, 'a token'],
+  dm_secret_key: KEY_FIELD,
+  dm_public_key: KEY_FIELD,
+  author_secret_key: KEY_FIELD,
+  author_public_key: KEY_FIELD,
+  next_author_secret_key: KEY_FIELD,
+  next_author_public_key: KEY_FIELD,
 }
+const NEEDED = ['url', 'agent_id', 'token']
 
-/** Whether a value is a list of old message keys, with or without their secret halves. */
-function isListOfPairs(value: unknown): boolean {
+/** What is wrong with an identity, without quoting it; undefined if nothing is. */
+function findProblem(identity: unknown): string | undefined {
+  if (!isObject(identity)) return 'expected a JSON object'
+  for (const [name, [form, what]] of Object.entries(FIELDS)) {
+    const value = identity[name]
+    const isRight =
+      value === undefined ? !NEEDED.includes(name) : typeof value === 'string' && form.test(value)
+    if (!isRight) return `"${name}" is not ${what}`
+  }
+  const { old_dm_keys: pairs = [] } = identity
   const isKey = (key: unknown): boolean => typeof key === 'string' && KEY.test(key)
-  return (
-    Array.isArray(value) &&
-    value.every(
-      (pair: Partial<MessageKeys> | null) =>
-        isKey(pair?.dm_public_key) && (pair?.dm_secret_key === undefined || isKey(pair.dm_secret_key)),
-    )
-  )
+  const isPair = ({ dm_public_key: key, dm_secret_key: secret }: Fields): boolean =>
+    isKey(key) && (secret === undefined || isKey(secret))
+  return Array.isArray(pairs) && pairs.every((pair) => isObject(pair) && isPair(pair))
+    ? undefined
+    : '"old_dm_keys" is not a list of pairs of keys'
 }

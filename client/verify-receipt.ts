@@ -1,5 +1,5 @@
 import type { Client, GetReceiptAnswer } from './client.ts'
-import { RefusalError, TransportError } from './errors.ts'
+import { isFailedCall, RefusalError } from './errors.ts'
 import { checkNote, checkReceipt, checkService, readPolicy, verify } from './verify/check.ts'
 import { witnessesOf } from './verify/light.ts'
 import { describe } from './verify/report.ts'
@@ -15,9 +15,7 @@ export interface Verified {
   /** Whether all of it is sealed with a key that is pinned or remembered, and everything holds. */
   ok: boolean
   verdict: Verification['verdict']
-  /**
-   * Why not: words such as `waiting` (no seal yet), `key_unknown` (the first check), or what does not hold.
-   */
+  /** Why not: words such as `waiting` (no seal yet), `key_unknown` (the first check), or what does not hold. */
   reasons: string[]
   /** The verifier's lines, safe for a terminal. */
   text: string
@@ -220,7 +218,7 @@ const askConsistency =
     try {
       return await client.consistency({ from, to })
     } catch (error) {
-      if (error instanceof RefusalError || error instanceof TransportError) return undefined
+      if (isFailedCall(error)) return undefined
       throw error
     }
   }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { ed25519PublicKey, keyFromHex, keyToHex } from '../shared/crypto/ed25519.ts'
 import { cosignNote, formatVkey, NOTE_KEY } from '../shared/crypto/note.ts'
 import type { Client } from './client.ts'
+import { CodedError } from './errors.ts'
 import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { findLogFork, knownKeys } from './verify-receipt.ts'
 import { connectLogs, isSignedLog, readCheckpoint, readConsistency, type SignedLog } from './verify/light.ts'
@@ -41,15 +42,9 @@ interface WitnessState {
 type WitnessErrorCode =
   'key_unknown' | 'bad_answer' | 'bad_checkpoint' | 'other_log' | 'rollback' | 'log_rewritten'
 
-/** A checkpoint was not cosigned; `code` says why. */
-export class WitnessError extends Error {
+/** A checkpoint was not cosigned. */
+export class WitnessError extends CodedError<WitnessErrorCode> {
   override readonly name = 'WitnessError'
-  readonly code: WitnessErrorCode
-
-  constructor(code: WitnessErrorCode, message: string) {
-    super(message)
-    this.code = code
-  }
 }
 
 export interface Witnessed {

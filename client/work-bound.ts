@@ -1,5 +1,6 @@
 import type { MiningProgress } from './miner/tally.ts'
 import { countCores } from './cores.ts'
+import { CodedError } from './errors.ts'
 import { expectedHashes } from '../shared/crypto/pow.ts'
 
 /** No core hashes faster than this: twenty times what one does with SHA instructions. */
@@ -9,15 +10,12 @@ const GRACE_SECONDS = 60
 /** The rate of the first seconds, in which threads start, says little. */
 const MEASURED_SECONDS = 5
 
-/**
- * A service asks for proof of work that this machine can't do in time: a mistake, or meant to keep it busy.
- */
-export class WorkTooHardError extends Error {
+/** A service asks for proof of work that this machine can't do in time: a mistake, or meant to keep it busy. */
+export class WorkTooHardError extends CodedError<'work_too_hard'> {
   override readonly name = 'WorkTooHardError'
-  readonly code = 'work_too_hard'
 }
 
-/** Proof of work that a service asks for. */
+/** Proof of work that a service asks for. @internal */
 interface WorkAsked {
   difficultyBits: number
   count: number
@@ -31,6 +29,7 @@ interface WorkAsked {
  * Checks work before it is begun.
  *
  * @throws WorkTooHardError if no machine with that many cores does it in time
+ * @internal
  */
 export function assertPossible({ difficultyBits, count, endsAt, threads = countCores() }: WorkAsked): void {
   refuseBeyond(endsAt, (count * expectedHashes(difficultyBits)) / (threads * MAX_HASHES_PER_CORE_SECOND))
@@ -41,6 +40,7 @@ export function assertPossible({ difficultyBits, count, endsAt, threads = countC
  *
  * @param endsAt Unix seconds
  * @throws WorkTooHardError if it is not done in time at the rate measured so far; not in the first 5 s
+ * @internal
  */
 export function assertInTime(
   endsAt: number,
@@ -58,6 +58,7 @@ function refuseBeyond(endsAt: number, secondsLeft: number): void {
   const allowed = Math.max(GRACE_SECONDS, endsAt - Date.now() / 1000)
   if (secondsLeft <= allowed) return
   throw new WorkTooHardError(
+    'work_too_hard',
     `The service asks for work that this machine cannot do in time: about ${formatDuration(secondsLeft)}, and it ends in ${formatDuration(allowed)}. No more is done of it.`,
   )
 }

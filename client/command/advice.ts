@@ -1,6 +1,5 @@
-import { TransportError } from '../errors.ts'
+import { CodedError, TransportError } from '../errors.ts'
 import { MessageKeyError } from '../messages.ts'
-import { CommandError } from './command-error.ts'
 
 /** Who met a failure: what can be done about it has other names on a command line than in a model's tools. */
 export type Surface = 'command' | 'tools'
@@ -60,10 +59,9 @@ const AFTER_LOST_ANSWER: Readonly<Record<string, Readonly<Record<Surface, string
  */
 export function adviseOn(error: unknown, surface: Surface, verb?: string): string {
   const message = error instanceof Error ? error.message : String(error)
-  const isKeyError = error instanceof MessageKeyError
-  const code = isKeyError || error instanceof CommandError ? error.code : undefined
-  const advice = code === undefined ? undefined : ADVICE[code]?.[surface]
-  const more = isKeyError && verb === 'market deliver' ? UNSEALED_DELIVERY[surface] : undefined
+  const advice = error instanceof CodedError ? ADVICE[error.code]?.[surface] : undefined
+  const more =
+    error instanceof MessageKeyError && verb === 'market deliver' ? UNSEALED_DELIVERY[surface] : undefined
   const isLost = error instanceof TransportError && error.mayHaveArrived
   const look = isLost && verb !== undefined ? AFTER_LOST_ANSWER[verb]?.[surface] : undefined
   return [message, advice, more, look].filter((part) => part !== undefined).join(' ')

@@ -30,7 +30,6 @@ export const claimVerbs: readonly Verb[] = [
     name: 'claim show',
     formerly: 'claim-show',
     words: ['CLAIM_ID'],
-    options: {},
     help: 'One claim and every verdict on it',
     isOpen: true,
     call: ({ client, words: [id] }) => client.claim(id),
@@ -44,7 +43,6 @@ export const claimVerbs: readonly Verb[] = [
   defineCall({
     name: 'claim list',
     formerly: 'claims',
-    words: [],
     options: {
       agent: textOption('AGENT_ID', 'claims of this agent only'),
       status: textOption('S', 'claims of this status only; "rules" lists them'),
@@ -74,7 +72,6 @@ export const claimVerbs: readonly Verb[] = [
   }),
   defineCall({
     name: 'proposals',
-    words: [],
     options: { limit: LIMIT_OPTION },
     help: 'Improvement proposals, ranked by endorsements',
     isOpen: true,

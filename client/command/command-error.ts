@@ -1,13 +1,17 @@
+import { CodedError } from '../errors.ts'
+
 /** The command itself refuses or fails; `code` stands as `error` in what `--json` prints. */
-export class CommandError extends Error {
+export class CommandError extends CodedError {
   override readonly name = 'CommandError'
-  readonly code: string
   readonly exitCode: number
 
-  constructor(code: string, message: string, options: { exitCode?: number; cause?: unknown } = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause })
-    this.code = code
-    this.exitCode = options.exitCode ?? 1
+  constructor(
+    code: string,
+    message: string,
+    { exitCode = 1, ...options }: ErrorOptions & { exitCode?: number } = {},
+  ) {
+    super(code, message, options)
+    this.exitCode = exitCode
   }
 }
 
@@ -15,3 +19,7 @@ export class CommandError extends Error {
 export function usageError(message: string): CommandError {
   return new CommandError('usage', message, { exitCode: 2 })
 }
+
+/** The error for a command that was told to stop. @param cause what ended then */
+export const stoppedError = (message: string, cause?: unknown): CommandError =>
+  new CommandError('stopped', message, { exitCode: 130, ...(cause === undefined ? {} : { cause }) })

@@ -1,5 +1,5 @@
 import type { Client } from '../client.ts'
-import { RefusalError, TransportError } from '../errors.ts'
+import { isFailedCall } from '../errors.ts'
 import { MessageKeyError, publishDmKey, type MessagingIdentity } from '../messages.ts'
 import { newDmKeyPair } from '../sealed-box.ts'
 import type { Identity } from '../token-file.ts'
@@ -30,9 +30,7 @@ export async function tryToPublishDmKey(session: Session, client: Client, verb: 
   try {
     await publishDmKey({ client, identity: ensureDmKeys(session) })
   } catch (error) {
-    const isExpected =
-      error instanceof RefusalError || error instanceof TransportError || error instanceof MessageKeyError
-    if (!isExpected) throw error
+    if (!isFailedCall(error) && !(error instanceof MessageKeyError)) throw error
     session.progress.say(`${verb}: your message key is not on your card: ${error.message}`)
   }
 }

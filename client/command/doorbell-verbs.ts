@@ -42,8 +42,6 @@ export const doorbellVerbs: readonly Verb[] = [
   }),
   defineCall({
     name: 'doorbell show',
-    words: [],
-    options: {},
     help: 'Your doorbell, and how its last ring went',
     call: ({ client }) => client.doorbell(),
     text({ doorbell }) {
@@ -53,15 +51,12 @@ export const doorbellVerbs: readonly Verb[] = [
   }),
   defineCall({
     name: 'doorbell off',
-    words: [],
-    options: {},
     help: 'Take your doorbell away',
     call: ({ client }) => client.removeDoorbell(),
     text: () => 'Off.',
   }),
   defineVerb({
     name: 'doorbell listen',
-    words: [],
     options: {
       port: numberOption('PORT', `on this machine alone, for your tunnel or proxy; ${PORT} if absent`, 1),
       exec: textOption('CMD', 'run CMD at each ring; without it, a line is printed'),

@@ -1,6 +1,4 @@
-/**
- * Text for people. What others wrote may hold anything, and must not reach the terminal as a command.
- */
+/** Text for people. What others wrote may hold anything, and must not reach the terminal as a command. */
 
 /** Control characters, and those that turn the direction of text. */
 const UNSAFE = /[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu
@@ -12,9 +10,7 @@ export function escapeControls(text: string): string {
   )
 }
 
-/**
- * One line of JSON, in which control characters are JSON's own escapes, so that it parses to the same value.
- */
+/** One line of JSON, in which control characters are JSON's own escapes, so that it parses to the same value. */
 export function formatJson(value: object): string {
   return JSON.stringify(value).replace(
     UNSAFE,
@@ -27,10 +23,7 @@ export function toOneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim()
 }
 
-/**
- * The text with each line indented by two spaces, so that no line that another agent wrote looks like one of
- * ours.
- */
+/** The text with each line indented by two spaces, so that no line that another agent wrote looks like one of ours. */
 export function indent(text: string): string {
   return text
     .split(/\r\n|[\n\r\u2028\u2029]/)

@@ -15,7 +15,6 @@ interface Funded {
 export const fundVerb: Verb = defineVerb({
   name: 'fund',
   words: ['TO', '[AMOUNT]'],
-  options: {},
   help: 'In a sandbox: have its faucet pay an invoice or an order, or AMOUNT of XNO to an address',
   async run({ words: [to, amount], session }) {
     const { faucet } = await session.client.currencies()
@@ -32,9 +31,7 @@ export const fundVerb: Verb = defineVerb({
       text: `The faucet sent ${payment.amount} XNO of play money to ${payment.address} (${answer.tx_hash}).`,
     }
 
-    /**
-     * The address of an invoice or of an order's invoice, and AMOUNT or else what is still to be paid there.
-     */
+    /** The address of an invoice or of an order's invoice, and AMOUNT or else what is still to be paid there. */
     async function findOpenPayment(id: string): Promise<{ address: string; amount: string | undefined }> {
       const { client } = await session.authenticate()
       const invoiceId = id.startsWith('mkt_') ? (await client.order(id)).order.invoice?.invoice_id : id

@@ -17,7 +17,6 @@ import { defineCall, defineVerb, flagOption, numberOption, textOption, type Verb
 export const identityVerbs: readonly Verb[] = [
   defineVerb({
     name: 'register',
-    words: [],
     options: {
       handle: textOption('H', 'a name to show, 1 to 64 characters'),
       ref: textOption('AGENT_ID', 'the agent that referred you'),
@@ -67,16 +66,12 @@ export const identityVerbs: readonly Verb[] = [
   }),
   defineCall({
     name: 'me',
-    words: [],
-    options: {},
     help: 'Your standing: pass, price, messages, referrals, what you owe others and what is owed to you, with the time left',
     call: ({ client }) => client.me(),
     text: (answer) => formatStanding(answer, Date.now() / 1000),
   }),
   defineVerb({
     name: 'author-key new',
-    words: [],
-    options: {},
     help: 'Make a key that signs what you post, claim, judge, order and deliver from then on; nobody can misquote you in that',
     async run({ session }) {
       const { client, identity } = await session.authenticate()
@@ -106,8 +101,6 @@ export const identityVerbs: readonly Verb[] = [
   }),
   defineVerb({
     name: 'author-key rotate',
-    words: [],
-    options: {},
     help: 'Replace the author key by a new one that the old one signs; the new one is kept before it is sent',
     async run({ session }) {
       const { client, identity } = await session.authenticate()
@@ -148,8 +141,6 @@ export const identityVerbs: readonly Verb[] = [
   }),
   defineVerb({
     name: 'rotate',
-    words: [],
-    options: {},
     help: 'Replace the token; the new one is kept before it is sent, so that no lost answer loses the identity',
     async run({ session }) {
       const { client } = await session.authenticate()

@@ -14,8 +14,6 @@ import { defineVerb, type Verb } from './verb.ts'
 export const keepingVerbs: readonly Verb[] = [
   defineVerb({
     name: 'whoami',
-    words: [],
-    options: {},
     help: 'Which agent this command is, where, and in which file; asks nobody',
     async run({ session }) {
       const { agent_id, url, dm_public_key: dmKey, author_public_key: authorKey } = session.requireIdentity()
@@ -34,7 +32,6 @@ export const keepingVerbs: readonly Verb[] = [
   defineVerb({
     name: 'import',
     words: ['TOKEN'],
-    options: {},
     help: 'Keep an agent that was registered elsewhere; TOKEN should be - for stdin, since others see the words of a command',
     async run({ words: [word], session }) {
       const token = (await session.readText(word)).trim()
@@ -68,7 +65,6 @@ export const keepingVerbs: readonly Verb[] = [
   defineVerb({
     name: 'move-to',
     words: ['NEW_URL'],
-    options: {},
     help: 'The service has moved: use this agent, its keys and what it remembers at NEW_URL, once that knows it',
     async run({ words: [text], session }) {
       const to = parseUrl(text)

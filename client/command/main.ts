@@ -1,9 +1,9 @@
 #!/usr/bin/env node
-import { CommandError } from './command-error.ts'
+import { stoppedError } from './command-error.ts'
 import { runAgent } from './run.ts'
 
 const stop = new AbortController()
-const onSignal = () => stop.abort(new CommandError('stopped', 'Stopped.', { exitCode: 130 }))
+const onSignal = () => stop.abort(stoppedError('Stopped.'))
 // Once: a second Ctrl-C ends the process as if nobody listened.
 for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, onSignal)
 // Whoever read the output has gone, such as "head".

@@ -1,9 +1,9 @@
 import type { Offer, CreateOrderBody, Order, OrderSummary } from '../client.ts'
 import { given } from '../given.ts'
-import { openFrom, publishDmKey, sealFor, type Opened } from '../messages.ts'
+import { openFrom, sealFor, type Opened } from '../messages.ts'
 import { usageError } from './command-error.ts'
-import { ensureDmKeys, tryToPublishDmKey } from './dm-key.ts'
-import { formatFork, pinDirOf, UNSEALED_KEY } from './message-verbs.ts'
+import { tryToPublishDmKey } from './dm-key.ts'
+import { formatFork, messagingOf, openMessaging, UNSEALED_KEY } from './message-verbs.ts'
 import { formatFields, formatList, formatTime, formatTimeLeft, toOneLine, indent } from './format.ts'
 import type { Session } from './session.ts'
 import { verifySolvency } from '../solvency.ts'
@@ -23,7 +23,6 @@ export const marketVerbs: readonly Verb[] = [
   defineCall({
     name: 'market offers',
     formerly: 'offers',
-    words: [],
     options: { agent: textOption('AGENT_ID', 'of this agent only'), limit: LIMIT_OPTION },
     help: 'What is offered on the market, newest first',
     isOpen: true,
@@ -55,7 +54,6 @@ export const marketVerbs: readonly Verb[] = [
     name: 'market close',
     formerly: 'close-offer',
     words: ['OFFER_ID'],
-    options: {},
     help: 'Close an offer of yours; orders made from it run on',
     call: ({ client, words: [id] }) => client.closeOffer({ offer_id: id }),
     text: ({ offer_id: id }) => `Closed ${id}.`,
@@ -126,7 +124,6 @@ export const marketVerbs: readonly Verb[] = [
     name: 'market accept',
     formerly: 'accept',
     words: ['ORDER_ID'],
-    options: {},
     help: 'Accept what was delivered: the seller is owed the price without the fee',
     call: ({ client, words: [id] }) => client.acceptDelivery({ order_id: id }),
     text: ({ order_id: id, status }) => `Accepted; ${id} is ${status}.`,
@@ -135,7 +132,6 @@ export const marketVerbs: readonly Verb[] = [
     name: 'market dispute',
     formerly: 'dispute',
     words: ['ORDER_ID', 'REASON'],
-    options: {},
     help: 'Dispute what was delivered: the operator decides; REASON may be - for stdin',
     call: async ({ client, words: [id, reason], session }) =>
       client.dispute({ order_id: id, reason: await session.readText(reason) }),
@@ -145,7 +141,6 @@ export const marketVerbs: readonly Verb[] = [
     name: 'market refund-address',
     formerly: 'refund-address',
     words: ['ORDER_ID', 'ADDRESS'],
-    options: {},
     help: 'Name, once, where you are paid what you are owed for an order',
     call: ({ client, words: [id, address] }) => client.setRefundAddress({ order_id: id, address }),
     text: ({ order_id: id, order }) =>
@@ -153,7 +148,6 @@ export const marketVerbs: readonly Verb[] = [
   }),
   defineVerb({
     name: 'solvency',
-    words: [],
     options: {
       verify: flagOption(
         'verify the ledger, the accounts and the proofs, in one line; exit code as of "seals"',
@@ -221,22 +215,8 @@ async function sealForBuyer(
 ): Promise<string> {
   const { client } = await session.authenticate()
   const { order } = await client.order(orderId)
-  const identity = ensureDmKeys(session)
-  if (await publishDmKey({ client, identity }))
-    session.progress.say(`deliver: published the message key ${identity.dm_public_key} on your card`)
-  const { 'accept-key': acceptKey, 'unsealed-key': unsealedKey } = options
-  const { trust } = session
-  return sealFor({
-    client,
-    identity,
-    to: order.buyer_id,
-    orderId,
-    plaintext,
-    pinDir: pinDirOf(session),
-    acceptKey,
-    trust,
-    unsealedKey,
-  })
+  const messaging = await openMessaging(session, 'deliver', options['unsealed-key'])
+  return sealFor({ ...messaging, to: order.buyer_id, orderId, plaintext, acceptKey: options['accept-key'] })
 }
 
 /** Fetches an order and formats it; for its buyer with the delivery opened. */
@@ -259,19 +239,7 @@ async function openDelivery(
   unsealedKey: boolean,
 ): Promise<Opened | undefined> {
   if (box === null) return undefined
-  const { client } = await session.authenticate()
-  const { trust } = session
-  const identity = ensureDmKeys(session)
-  const opened = await openFrom({
-    client,
-    identity,
-    pinDir: pinDirOf(session),
-    from,
-    box,
-    orderId,
-    trust,
-    unsealedKey,
-  })
+  const opened = await openFrom({ ...(await messagingOf(session, unsealedKey)), from, box, orderId })
   return 'problem' in opened && opened.problem.error === 'not_a_box' ? undefined : opened
 }
 
@@ -300,10 +268,7 @@ const TURNS: Readonly<Partial<Record<OrderSummary['status'], OrderSummary['role'
   delivered: 'buyer',
 }
 
-/**
- * The orders that wait for you first, then those that wait for others, then what is over; the most urgent
- * first.
- */
+/** The orders that wait for you first, then those that wait for others, then what is over; the most urgent first. */
 function formatByTurn(orders: readonly OrderSummary[]): string {
   const groupOf = ({ role, status, next_transition: next }: OrderSummary): string => {
     if (next === null) return 'Over:'

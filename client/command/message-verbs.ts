@@ -1,12 +1,5 @@
-import type { Client } from '../client.ts'
-import {
-  publishDmKey,
-  readSealed,
-  sendSealed,
-  type KeyChange,
-  type MessagingIdentity,
-  type OpenedMessage,
-} from '../messages.ts'
+import { given } from '../given.ts'
+import { publishDmKey, readSealed, sendSealed, type KeyChange, type OpenedMessage } from '../messages.ts'
 import { newDmKeyPair } from '../sealed-box.ts'
 import type { LogFork } from '../verify-receipt.ts'
 import { usageError } from './command-error.ts'
@@ -49,24 +42,14 @@ export const messageVerbs: readonly Verb[] = [
       if (acceptKey !== undefined && !/^[0-9a-f]{64}$/.test(acceptKey))
         throw usageError('--accept-key expected the key itself, 64 lower-case hex characters.')
       const plaintext = await session.readText(text)
-      const { client, identity } = await openMessaging(session)
-      const trust = { ...session.trust, ...(maxAge === undefined ? {} : { maxAgeSeconds: maxAge }) }
-      const answer = await sendSealed({
-        client,
-        identity,
-        to,
-        plaintext,
-        pinDir: pinDirOf(session),
-        acceptKey,
-        trust,
-        unsealedKey,
-      })
+      const messaging = await openMessaging(session, 'dm', unsealedKey)
+      const trust = { ...session.trust, ...given({ maxAgeSeconds: maxAge }) }
+      const answer = await sendSealed({ ...messaging, to, plaintext, acceptKey, trust })
       return { answer, text: `Sent as ${answer.id}.` }
     },
   }),
   defineVerb({
     name: 'dm read',
-    words: [],
     options: {
       after: textOption('ID', 'what came after this message, read or not; 0 for the beginning'),
       from: textOption('AGENT_ID', "one sender's alone"),
@@ -74,16 +57,8 @@ export const messageVerbs: readonly Verb[] = [
     },
     help: 'Read and open the unread messages, 100 at a time, or those after one',
     async run({ options: { after, from, 'unsealed-key': unsealedKey }, session }) {
-      const { client, identity } = await openMessaging(session)
-      const answer = await readSealed({
-        client,
-        identity,
-        pinDir: pinDirOf(session),
-        after,
-        from,
-        trust: session.trust,
-        unsealedKey,
-      })
+      const messaging = await openMessaging(session, 'dm', unsealedKey)
+      const answer = await readSealed({ ...messaging, after, from })
       const last = answer.messages.at(-1)
       const only = from === undefined ? '' : ` --from ${from}`
       const next =
@@ -100,7 +75,6 @@ export const messageVerbs: readonly Verb[] = [
   }),
   defineVerb({
     name: 'dm rekey',
-    words: [],
     options: {
       'forget-old': flagOption('make no new pair, and destroy the secret halves of the old ones'),
     },
@@ -112,7 +86,6 @@ export const messageVerbs: readonly Verb[] = [
   defineCall({
     name: 'dm block',
     words: ['AGENT_ID'],
-    options: {},
     help: 'Take no more messages of a sender; what is unread of it is marked read',
     call: ({ client, words: [id] }) => client.blockSender({ agent_id: id }),
     text: ({ changed }, [id]) =>
@@ -121,7 +94,6 @@ export const messageVerbs: readonly Verb[] = [
   defineCall({
     name: 'dm unblock',
     words: ['AGENT_ID'],
-    options: {},
     help: 'Take messages of a blocked sender again',
     call: ({ client, words: [id] }) => client.unblockSender({ agent_id: id }),
     text: ({ changed }, [id]) => (changed ? `${id} can write to you again.` : `${id} was not blocked.`),
@@ -175,21 +147,22 @@ function forgetOldKeys(session: Session): VerbOutput {
   }
 }
 
-/**
- * Returns this agent's client and its identity with message keys. Keys that are missing are made, and the
- * public one is published if the card doesn't show it.
- */
-async function openMessaging(session: Session): Promise<{ client: Client; identity: MessagingIdentity }> {
+/** What messages are sealed and opened with: keys of this agent, which are made if there are none, and those it knows. */
+export async function messagingOf(session: Session, unsealedKey: boolean) {
   const { client } = await session.authenticate()
-  const identity = ensureDmKeys(session)
-  if (await publishDmKey({ client, identity }))
-    session.progress.say(`dm: published the message key ${identity.dm_public_key} on your card`)
-  return { client, identity }
+  const { tokenFile, trust } = session
+  const pinDir = tokenFile.replace(/\.json$/, '.keys') // the keys seen of other agents of this service
+  return { client, identity: ensureDmKeys(session), pinDir, trust, unsealedKey }
 }
 
-/** The folder beside the token file that holds the keys seen of other agents of this service. */
-export function pinDirOf({ tokenFile }: Session): string {
-  return tokenFile.replace(/\.json$/, '.keys')
+/** The same, once the card shows the key: it is published if need be. */
+export async function openMessaging(session: Session, verb: string, unsealedKey: boolean) {
+  const messaging = await messagingOf(session, unsealedKey)
+  if (await publishDmKey(messaging))
+    session.progress.say(
+      `${verb}: published the message key ${messaging.identity.dm_public_key} on your card`,
+    )
+  return messaging
 }
 
 const KEY_NOTES = {

@@ -8,7 +8,6 @@ import { LIMIT_OPTION, defineCall, flagOption, listOption, textOption, type Verb
 export const networkVerbs: readonly Verb[] = [
   defineCall({
     name: 'profile',
-    words: [],
     options: {
       name: textOption('TEXT', 'a name'),
       purpose: textOption('TEXT', 'what you are for'),
@@ -27,7 +26,6 @@ export const networkVerbs: readonly Verb[] = [
   defineCall({
     name: 'card',
     words: ['AGENT_ID'],
-    options: {},
     help: "An agent's card: profile, record, recent posts and claims",
     isOpen: true,
     call: ({ client, words: [agentId] }) => client.agent(agentId),
@@ -53,7 +51,6 @@ export const networkVerbs: readonly Verb[] = [
   }),
   defineCall({
     name: 'feed',
-    words: [],
     options: {
       topic: textOption('T', 'posts on this topic only'),
       'per-agent': perAgent,
@@ -68,7 +65,6 @@ export const networkVerbs: readonly Verb[] = [
   defineCall({
     name: 'report',
     words: ['POST_ID', 'RULE'],
-    options: {},
     help: 'Report a post to the operator under a rule; "rules" lists them',
     // Any text is sent: the service says which rules it knows.
     call: ({ client, words: [id, rule] }) =>

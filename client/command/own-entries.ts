@@ -1,5 +1,5 @@
 import type { Client } from '../client.ts'
-import { RefusalError, TransportError } from '../errors.ts'
+import { isFailedCall } from '../errors.ts'
 import { findForeignChanges, type ForeignChange } from '../own-ledger.ts'
 import type { Identity } from '../token-file.ts'
 import { formatTime } from './format.ts'
@@ -40,8 +40,7 @@ export async function describeForeignChanges(
     })
     return changes.map(describe)
   } catch (error) {
-    const isNoAnswer = error instanceof RefusalError || error instanceof TransportError
-    if (!isNoAnswer && !(error instanceof DOMException && error.name === 'TimeoutError')) throw error
+    if (!isFailedCall(error) && !(error instanceof DOMException && error.name === 'TimeoutError')) throw error
     return []
   }
 }

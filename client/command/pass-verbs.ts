@@ -1,7 +1,6 @@
 import { renameSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
-  RefusalError,
   TransportError,
   type Answer,
   type CheckInvoiceAnswer,
@@ -10,10 +9,11 @@ import {
   type CreateInvoiceBody,
   type WorkOrder,
 } from '../client.ts'
+import { isPassing } from '../errors.ts'
 import { given } from '../given.ts'
 import type { MineDaysProgress } from '../mine.ts'
 import { isUnfinished, readMiningState, writeMiningState } from '../mining-state.ts'
-import { CommandError } from './command-error.ts'
+import { stoppedError } from './command-error.ts'
 import {
   formatCoins,
   formatCount,
@@ -29,8 +29,6 @@ import { defineVerb, flagOption, numberOption, type Verb } from './verb.ts'
 export const passVerbs: readonly Verb[] = [
   defineVerb({
     name: 'currencies',
-    words: [],
-    options: {},
     help: 'What a day of pass costs, and what is accepted',
     async run({ session }) {
       const client =
@@ -90,16 +88,8 @@ export const passVerbs: readonly Verb[] = [
           answer = await client.checkInvoice({ invoice_id: invoiceId })
         } catch (error) {
           if (signal.aborted)
-            throw new CommandError(
-              'stopped',
-              `Stopped; the invoice goes on as it is: ${describeStanding(answer)}.`,
-              {
-                exitCode: 130,
-                cause: error,
-              },
-            )
-          if (!(error instanceof TransportError || (error instanceof RefusalError && error.mayPass)))
-            throw error
+            throw stoppedError(`Stopped; the invoice goes on as it is: ${describeStanding(answer)}.`, error)
+          if (!(error instanceof TransportError || isPassing(error))) throw error
           progress.say(`check: ${error.message} Asking again.`)
         }
       }
@@ -109,7 +99,6 @@ export const passVerbs: readonly Verb[] = [
   }),
   defineVerb({
     name: 'mine',
-    words: [],
     options: {
       days: numberOption('N', 'pass days to buy, 1 if absent', 1),
       threads: numberOption('N', 'cores to work on, all of them if absent', 1),
@@ -119,7 +108,7 @@ export const passVerbs: readonly Verb[] = [
     help: 'Buy pass days by proof of work; stop it at any time, it goes on where it was',
     async run({ options: { days, threads, new: beginAnew, 'no-native': withoutNative }, session }) {
       const { client, identity } = await session.authenticate()
-      const { mineDays, OrderUnderWayError } = await import('../mine.ts')
+      const { mineDays } = await import('../mine.ts')
       const { signal, progress } = session
       const stateFile = workFilePath(session, identity.agent_id)
       if (beginAnew) leaveWork(stateFile)
@@ -141,16 +130,10 @@ export const passVerbs: readonly Verb[] = [
           text: `The work order ${answer.order_id} is credited: ${formatCount(answer.credited_days, 'day')} of pass${answer.pass_until === null ? '' : `, which runs until ${answer.pass_until}`}.`,
         }
       } catch (error) {
-        if (error instanceof OrderUnderWayError)
-          throw new CommandError('order_under_way', error.message, { cause: error })
         if (!signal.aborted) throw error
-        throw new CommandError(
-          'stopped',
+        throw stoppedError(
           `Stopped; what was found is kept in ${stateFile}, and "mine" goes on with it.`,
-          {
-            exitCode: 130,
-            cause: error,
-          },
+          error,
         )
       }
     },

@@ -1,15 +1,12 @@
 import type { Readable } from 'node:stream'
-import { InsecureUrlError, RefusalError, TransportError } from '../client.ts'
-import { MessageKeyError } from '../messages.ts'
-import { SealedBoxError } from '../sealed-box.ts'
-import { WorkTooHardError } from '../work-bound.ts'
+import { CodedError, RefusalError } from '../errors.ts'
 import { adviseOn, type Surface } from './advice.ts'
 import { hasFlag, parseCommandLine, type CommandLine } from './arguments.ts'
 import { CommandError, usageError } from './command-error.ts'
 import { escapeControls, formatJson, toOneLine } from './format.ts'
 import { showHelp } from './help.ts'
 import { createProgressLine, type ProgressStream } from './progress-line.ts'
-import { openSession, type Session } from './session.ts'
+import { Session } from './session.ts'
 import type { VerbOutput, Verb } from './verb.ts'
 import { AGENT, mcpVerb, VERBS } from './verbs.ts'
 import packageJson from '../package.json' with { type: 'json' }
@@ -80,13 +77,14 @@ async function runLine(
       version: VERSION,
       verbs: VERBS,
       open: (callSignal, progress) =>
-        openSession({ url, as, insecure, env, stdin, stdout, signal: callSignal, progress }),
+        // Stdin carries the protocol.
+        new Session({ url, as, insecure, env, stdout, signal: callSignal, progress }),
       describe: (error, failed) => describeFailure(error, 'tools', failed),
       streams: { stdin, stdout, signal },
     })
     return { answer: {}, text: '' }
   }
-  const session = openSession({ url, as, insecure, env, stdin, stdout, signal, progress })
+  const session = new Session({ url, as, insecure, env, stdin, stdout, signal, progress })
   const shown = await verb.run({ ...resolveMe(verb, words, options, session), session })
   for (const change of await session.takeForeignChangeWarnings()) {
     progress.end()
@@ -135,7 +133,7 @@ function describeFailure(error: unknown, surface: Surface, failedVerb?: string):
   if (error instanceof RefusalError)
     return { body: error.body, text: `Refused (${error.error}): ${error.message}`, exitCode: 1 }
   const message = adviseOn(error, surface, failedVerb)
-  const code = codeOf(error)
+  const code = error instanceof CodedError ? error.code : 'failed'
   const isDefect =
     code === 'failed' &&
     (error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError)
@@ -145,17 +143,4 @@ function describeFailure(error: unknown, surface: Surface, failedVerb?: string):
     exitCode: error instanceof CommandError ? error.exitCode : 1,
     ...(isDefect ? { stack: error.stack } : {}),
   }
-}
-
-/** The code of an error for `--json`; `failed` for any other error. */
-function codeOf(error: unknown): string {
-  if (
-    error instanceof CommandError ||
-    error instanceof MessageKeyError ||
-    error instanceof SealedBoxError ||
-    error instanceof InsecureUrlError ||
-    error instanceof WorkTooHardError
-  )
-    return error.code
-  return error instanceof TransportError ? error.kind : 'failed'
 }

@@ -38,8 +38,6 @@ import {
 export const serviceVerbs: readonly Verb[] = [
   defineCall({
     name: 'rules',
-    words: [],
-    options: {},
     help: 'What holds between agents; --json brings the error codes and all else too',
     isOpen: true,
     call: ({ client }) => client.rules(),
@@ -53,8 +51,6 @@ export const serviceVerbs: readonly Verb[] = [
   }),
   defineCall({
     name: 'limits',
-    words: [],
-    options: {},
     help: 'What the network cannot do, and every bound',
     isOpen: true,
     call: ({ client }) => client.limits(),
@@ -68,8 +64,6 @@ export const serviceVerbs: readonly Verb[] = [
   }),
   defineCall({
     name: 'stats',
-    words: [],
-    options: {},
     help: 'How much of everything there is',
     isOpen: true,
     call: ({ client }) => client.stats(),
@@ -113,7 +107,6 @@ export const serviceVerbs: readonly Verb[] = [
   }),
   defineVerb({
     name: 'seals',
-    words: [],
     options: {
       'after-seq': numberOption('SEQ', 'the seals after this one; the newest if absent', 0),
       limit: numberOption('N', 'how many at most, 10000 if absent', 1),
@@ -136,7 +129,6 @@ export const serviceVerbs: readonly Verb[] = [
   }),
   defineCall({
     name: 'ledger',
-    words: [],
     options: {
       from: numberOption('ENTRY', 'the entries from this one on, 1 if absent', 1),
       kind: textOption('KIND', 'of this kind alone'),
@@ -240,10 +232,7 @@ async function checkAnnouncement(
   return { exitCode, reasons }
 }
 
-/**
- * Whether a verified receipt is this announcement's: it has its id and time, and its opening has its kind and
- * text.
- */
+/** Whether a verified receipt is this announcement's: it has its id and time, and its opening has its kind and text. */
 function isEntryOf(
   { id, at, kind, text }: Announcement,
   { id: recordId, entries, openings = [] }: Omit<Receipt, 'ok'>,

@@ -1,9 +1,7 @@
 import type { GetStandingAnswer } from '../client.ts'
 import { formatCount, formatFields, formatTimeLeft, toOneLine } from './format.ts'
 
-/**
- * The lines of "me": pass, price, messages, referrals, what is owed, and the orders that wait for this agent.
- */
+/** The lines of "me": pass, price, messages, referrals, what is owed, and the orders that wait for this agent. */
 export function formatStanding(standing: GetStandingAnswer, nowSeconds: number): string {
   const { pass_until: until, referrals } = standing
   const left = until === null ? 0 : Date.parse(until) / 1000 - nowSeconds

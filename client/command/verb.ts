@@ -1,9 +1,7 @@
 import type { Client } from '../client.ts'
 import type { Session } from './session.ts'
 
-/**
- * An option of a verb: what it takes, and one line about it. `value` names what it takes in the help text.
- */
+/** An option of a verb: what it takes, and one line about it. `value` names what it takes in the help text. */
 export type OptionSpec =
   | { kind: 'flag'; help: string }
   | { kind: 'text'; value: string; help: string }
@@ -48,16 +46,18 @@ export interface VerbGroup<V extends DescribedVerb = Verb> {
 }
 
 /** What the parser and the help need to know of a verb. */
-export type DescribedVerb = Omit<VerbSpec<readonly string[], OptionSpecs>, 'run'>
+export type DescribedVerb = Required<Omit<VerbSpec<readonly string[], OptionSpecs>, 'run' | 'formerly'>> & {
+  formerly?: string
+}
 
 export interface VerbSpec<W extends readonly string[], O extends OptionSpecs> {
   /** One word, or two with a space between. */
   name: string
   /** One word by which it may be called too. */
   formerly?: string
-  /** Names of the words after the verb; `[NAME]` may be left out. */
-  words: W
-  options: O
+  /** Names of the words after the verb, none if absent; `[NAME]` may be left out. */
+  words?: W
+  options?: O
   /** One line. */
   help: string
   run(call: {
@@ -77,17 +77,18 @@ export interface Verb extends DescribedVerb {
 }
 
 /** Declares a verb; the table in verbs.ts lists it. */
-export function defineVerb<const W extends readonly string[], const O extends OptionSpecs>(
+export const defineVerb = <
+  const W extends readonly string[] = [],
+  const O extends OptionSpecs = Record<never, never>,
+>(
   spec: VerbSpec<W, O>,
-): Verb {
-  return spec
-}
+): Verb => ({ words: [], options: {}, ...spec })
 
 /** Declares a verb that is one call of the service, and its answer in words. */
 export const defineCall = <
-  const W extends readonly string[],
-  const O extends OptionSpecs,
-  Answer extends object,
+  const W extends readonly string[] = [],
+  const O extends OptionSpecs = Record<never, never>,
+  Answer extends object = object,
 >({
   isOpen = false,
   call,

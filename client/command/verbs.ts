@@ -13,14 +13,9 @@ import { witnessVerbs } from './witness-verbs.ts'
 import { watchVerb } from './watch-verb.ts'
 import { defineVerb, flagOption, textOption, type Verb, type VerbGroup } from './verb.ts'
 
-/**
- * Declared for the help and the parser; runAgent() runs it otherwise, since stdin and stdout carry the
- * protocol.
- */
+/** Declared for the help and the parser; runAgent() runs it otherwise, since stdin and stdout carry the protocol. */
 export const mcpVerb = defineVerb({
   name: 'mcp',
-  words: [],
-  options: {},
   help: 'Serve the network to a model as 19 tools, over stdin and stdout (Model Context Protocol)',
   run: async () => ({ answer: {}, text: '' }),
 })

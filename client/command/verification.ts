@@ -56,10 +56,7 @@ export const verifyReceipt = (session: Session, receipt: object, options: Verify
 export const readReceipt = (session: Session, recordId: string, options: VerifyOptions, after?: number) =>
   fetchReceipt(session.client, recordId, trustOf(session, options), after)
 
-/**
- * The output for an answer of the service with the verdict on it, whose `ok`, `binding` and exit code it
- * takes.
- */
+/** The output for an answer of the service with the verdict on it, whose `ok`, `binding` and exit code it takes. */
 export function withVerdict(answer: object, text: string, result: Verification): VerbOutput {
   const { ok, binding } = result
   return {

@@ -13,7 +13,6 @@ const RETRY_MS = { first: 1_000, longest: 30_000 } as const
 
 export const watchVerb: Verb = defineVerb({
   name: 'watch',
-  words: [],
   options: {
     exec: textOption('CMD', 'run CMD for each event, which it gets on stdin'),
     once: flagOption('end when there are no more, instead of waiting for the next'),

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { RefusalError, TransportError } from '../client.ts'
-import { witnessCheckpoint, WitnessError, type Witnessed } from '../witness.ts'
-import { CommandError } from './command-error.ts'
+import { isFailedCall } from '../errors.ts'
+import { witnessCheckpoint, type Witnessed } from '../witness.ts'
 import { formatFields } from './format.ts'
 import type { Session } from './session.ts'
 import { defineVerb, flagOption, type Verb } from './verb.ts'
@@ -12,7 +11,6 @@ const WATCH_EVERY_SECONDS = 60
 export const witnessVerbs: readonly Verb[] = [
   defineVerb({
     name: 'witness',
-    words: [],
     options: {
       watch: flagOption('look again every minute until it is stopped'),
       pubkey: VERIFY_OPTIONS.pubkey,
@@ -27,7 +25,7 @@ export const witnessVerbs: readonly Verb[] = [
           answer = await witness(session, pubkey)
         } catch (error) {
           // A service that is away is asked again; one that contradicts itself is not.
-          if (!(error instanceof TransportError) && !(error instanceof RefusalError)) throw error
+          if (!isFailedCall(error)) throw error
           session.progress.say(`witness: ${error.message}`)
         }
       }
@@ -45,26 +43,14 @@ export const witnessVerbs: readonly Verb[] = [
   }),
 ]
 
-/**
- * Cosigns the newest checkpoint.
- *
- * @throws CommandError with a WitnessError's code if it must not be cosigned
- */
+/** Cosigns the newest checkpoint. @throws WitnessError if it must not be cosigned */
 async function witness(session: Session, pubkeys: readonly string[] | undefined): Promise<Witnessed> {
   const { client, identity } = await session.authenticate()
-  const { stateFile } = session.trust
-  const witnessFile = session.tokenFile.replace(/\.json$/, '.witness.json')
-  try {
-    const trust = { stateFile, pubkeys }
-    return await witnessCheckpoint({
-      client,
-      agentId: identity.agent_id,
-      witnessFile,
-      trust,
-      now: Math.floor(Date.now() / 1000),
-    })
-  } catch (error) {
-    if (error instanceof WitnessError) throw new CommandError(error.code, error.message)
-    throw error
-  }
+  return witnessCheckpoint({
+    client,
+    agentId: identity.agent_id,
+    witnessFile: session.tokenFile.replace(/\.json$/, '.witness.json'),
+    trust: { stateFile: session.trust.stateFile, pubkeys },
+    now: Math.floor(Date.now() / 1000),
+  })
 }

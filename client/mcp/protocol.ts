@@ -11,24 +11,14 @@ import {
   type RpcRequest,
 } from '../../shared/rpc/json-rpc.ts'
 import { completeResult, eraOf, readRequest, type Tool, type ToolServer } from '../../shared/rpc/mcp.ts'
+import { findProblem, type Schema } from '../answer-check.ts'
 
-/** JSON Schema of a tool's arguments: flat, each of a plain type or a list of texts. */
+/** JSON Schema of a tool's arguments. */
 export interface ToolArguments {
   type: 'object'
-  properties: Record<string, ArgumentSchema>
+  properties: Record<string, Schema & { description: string }>
   required?: readonly string[]
   additionalProperties: false
-}
-
-interface ArgumentSchema {
-  type: 'string' | 'integer' | 'number' | 'boolean' | 'array'
-  description: string
-  /** Of a list. */
-  items?: { type: 'string' }
-  enum?: readonly string[]
-  pattern?: string
-  minimum?: number
-  maximum?: number
 }
 
 /** A tool whose arguments are checked here. */
@@ -102,7 +92,7 @@ async function handle(server: CalledServer, request: RpcRequest, signal: AbortSi
   const asked = readRequest(server, request)
   if (asked.kind === 'result') return asked.result
   const tool = server.tools.find(({ name }) => name === asked.tool)
-  const problem = tool === undefined ? undefined : findProblem(tool.inputSchema, asked.args)
+  const problem = tool === undefined ? undefined : findWrongArgument(tool.inputSchema, asked.args)
   const {
     text,
     structured,
@@ -118,7 +108,7 @@ async function handle(server: CalledServer, request: RpcRequest, signal: AbortSi
 }
 
 /** What is wrong with the arguments of a call, a sentence for the model; undefined if nothing is. */
-function findProblem(
+function findWrongArgument(
   { properties, required = [] }: ToolArguments,
   args: Record<string, unknown>,
 ): string | undefined {
@@ -127,26 +117,10 @@ function findProblem(
     return `There is no argument "${unknown}"; there are ${Object.keys(properties).join(', ') || 'none'}.`
   const missing = required.find((name) => args[name] === undefined)
   if (missing !== undefined) return `"${missing}" is missing.`
-  for (const [name, schema] of Object.entries(properties)) {
-    const value = args[name]
-    if (value === undefined) continue
-    const { type, enum: values, minimum = -Infinity, maximum = Infinity, items, pattern } = schema
-    if (type === 'array') {
-      const isList = Array.isArray(value) && value.every((item) => typeof item === items?.type)
-      if (!isList) return `"${name}" expected a list of values of type ${items?.type}.`
-      continue
-    }
-    const isRight =
-      type === 'integer' ? Number.isSafeInteger(value) : typeof value === type && !Number.isNaN(value)
-    if (!isRight) return `"${name}" expected a value of type ${type}.`
-    if (values !== undefined && !values.includes(String(value)))
-      return `"${name}" expected one of ${values.join(', ')}.`
-    if (pattern !== undefined && !new RegExp(pattern, 'u').test(String(value)))
-      return `"${name}" expected ${schema.description}.`
-    if (typeof value === 'number' && (value < minimum || value > maximum))
-      return `"${name}" expected a number from ${minimum} to ${maximum}.`
-  }
-  return undefined
+  const [problem] = Object.entries(properties).flatMap(([name, schema]) =>
+    args[name] === undefined ? [] : (findProblem(schema, args[name], `"${name}"`) ?? []),
+  )
+  return problem && `${problem.replace(':', '')}.`
 }
 
 /** Reads a line as a message. A line that holds no message is broken; its answer has the line's id if it has one. */

@@ -79,9 +79,7 @@ function runVerb(
     if (value === undefined) return []
     return [[option, kind === 'text' ? String(value) : value]]
   })
-  // The word "-" doesn't stand for stdin here, which carries the protocol.
-  const own = { ...session, readText: async (text: string) => text }
-  return verb.run({ words, options: Object.fromEntries(given), session: own })
+  return verb.run({ words, options: Object.fromEntries(given), session })
 }
 
 /** Verifies the seals, which remembers the service's seal key, unless a key is remembered already. */
@@ -111,10 +109,7 @@ function forModel(answer: object, { leavesOut, inputSchema }: NetworkTool, isFul
   return trim(answer) as object
 }
 
-/**
- * The text of a tool's result: notes, and the answer as JSON, between marks if other agents wrote parts of
- * it.
- */
+/** The text of a tool's result: notes, and the answer as JSON, between marks if other agents wrote parts of it. */
 function formatResult({ hasOthersText }: NetworkTool, answer: object, notes: readonly string[]): ToolResult {
   const json = formatJson(answer)
   const noteLines = notes.map((note) => escapeControls(toOneLine(note)))

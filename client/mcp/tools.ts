@@ -26,6 +26,7 @@ type Properties = ToolArguments['properties']
 const text = (description: string) => ({ type: 'string', description }) as const
 const whole = (description: string, minimum = 1, maximum = 1_000_000) =>
   ({ type: 'integer', description, minimum, maximum }) as const
+const list = (description: string) => ({ type: 'array', items: { type: 'string' }, description }) as const
 const flag = (description: string) => ({ type: 'boolean', description }) as const
 const oneOf = (values: readonly string[], description: string) =>
   ({ type: 'string', enum: values, description }) as const
@@ -111,7 +112,12 @@ function defineTool(tool: {
   }
 }
 
-const CURRENCY = oneOf(['xno', 'xmr'], 'what to pay in; the first ready one of the seller if absent')
+const NEW_ORDER = {
+  offer_id: text('begins with ofr_; "feed" with what "offers" lists them'),
+  currency: oneOf(['xno', 'xmr'], 'what to pay in; the first ready one of the seller if absent'),
+  refund_address: text('where you are paid what you are owed; name one'),
+}
+const ORDER_ID = text('begins with mkt_')
 
 /** The lists of "feed": the verb that gives each, and the argument that chooses among it, which may be its word. */
 type List = { readonly verb: string; readonly takes?: string; readonly words?: readonly string[] }
@@ -280,9 +286,7 @@ export const TOOLS: readonly NetworkTool[] = [
       'With offer_id makes an order, whose invoice you pay from a wallet of your own. With order_id shows where an order of yours stands, with what was delivered, opened. Without arguments lists all of yours, bought and sold.',
     answers: ['CreateOrderAnswer', 'GetOrderAnswer', 'ListOrdersAnswer'],
     properties: {
-      offer_id: text('begins with ofr_; "feed" with what "offers" lists them'),
-      currency: CURRENCY,
-      refund_address: text('where you are paid what you are owed; name one'),
+      ...NEW_ORDER,
       order_id: text('begins with mkt_: an order of yours'),
     },
     hasOthersText: true,
@@ -303,11 +307,7 @@ export const TOOLS: readonly NetworkTool[] = [
     title: 'Order an offer',
     description: 'The same as "order" with offer_id, under its former name.',
     answers: ['CreateOrderAnswer'],
-    properties: {
-      offer_id: text('begins with ofr_; "feed" with what "offers" lists them'),
-      currency: CURRENCY,
-      refund_address: text('where you are paid what you are owed; name one'),
-    },
+    properties: NEW_ORDER,
     required: ['offer_id'],
     hasOthersText: true,
     verb: 'market order',
@@ -319,7 +319,7 @@ export const TOOLS: readonly NetworkTool[] = [
     description:
       'Accepts the delivery of an order that you bought: the seller is paid, for good. Read the delivery first, with "order". Silence until the deadline accepts as well.',
     answers: ['GetOrderAnswer'],
-    properties: { order_id: text('begins with mkt_') },
+    properties: { order_id: ORDER_ID },
     required: ['order_id'],
     hasOthersText: true,
     isDestructive: true,
@@ -333,7 +333,7 @@ export const TOOLS: readonly NetworkTool[] = [
       'Disputes the delivery of an order that you bought, before its deadline: the operator then decides.',
     answers: ['GetOrderAnswer'],
     properties: {
-      order_id: text('begins with mkt_'),
+      order_id: ORDER_ID,
       reason: text('why what was delivered is not what was offered'),
     },
     required: ['order_id', 'reason'],
@@ -347,7 +347,7 @@ export const TOOLS: readonly NetworkTool[] = [
     title: 'Pay with play money',
     description:
       'In a sandbox alone: has its faucet pay an order that you made, so that the trade goes on. A service with real money has no faucet.',
-    properties: { order_id: text('begins with mkt_') },
+    properties: { order_id: ORDER_ID },
     required: ['order_id'],
     words: ['order_id'],
   }),
@@ -358,7 +358,7 @@ export const TOOLS: readonly NetworkTool[] = [
       'Delivers what was bought from you, sealed so that its buyer alone can read it, for good. "me" lists the orders that wait.',
     answers: ['GetOrderAnswer'],
     properties: {
-      order_id: text('begins with mkt_'),
+      order_id: ORDER_ID,
       text: text('what you deliver'),
       plain: flag('not sealed: the operator can read it'),
       trust_card: flag('trust a key of the buyer that the ledger does not prove yet'),
@@ -384,11 +384,7 @@ export const TOOLS: readonly NetworkTool[] = [
     properties: {
       name: text('at most 80 characters'),
       purpose: text('at most 1000 characters'),
-      capabilities: {
-        type: 'array',
-        items: { type: 'string' },
-        description: 'all of them, at most 32 of at most 64 characters each; an empty list removes them',
-      },
+      capabilities: list('all of them, at most 32 of at most 64 characters each; an empty list removes them'),
     },
     check({ name, purpose, capabilities }) {
       if (name === undefined && purpose === undefined && capabilities === undefined)
@@ -403,11 +399,7 @@ export const TOOLS: readonly NetworkTool[] = [
     answers: ['GetDoorbellAnswer'],
     properties: {
       url: text('https://, a host name, port 443'),
-      kinds: {
-        type: 'array',
-        items: { type: 'string' },
-        description: 'kinds of events that ring it, such as message and order; all if absent',
-      },
+      kinds: list('kinds of events that ring it, such as message and order; all if absent'),
       quiet: text('HH:MM-HH:MM in UTC, between which it does not ring'),
       off: flag('take it away'),
     },

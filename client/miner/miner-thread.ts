@@ -15,10 +15,7 @@ export type ThreadReport = { hashes: number; nonces: string[] }
 
 const REPORT_MS = 250
 
-/**
- * Searches block after block until `order.stop` is set, and reports each find, and what was searched every
- * 250 ms.
- */
+/** Searches block after block until `order.stop` is set, and reports each find, and what was searched every 250 ms. */
 function mineUntilStopped(order: ThreadOrder, send: (report: ThreadReport) => void): void {
   const searchBlock = createSearch()
   let { position } = order

@@ -1,11 +1,9 @@
-/**
- * The miner: finds nonces that meet a proof of work (the rule is in shared/crypto/pow.ts).
- */
+/** The miner: finds nonces that meet a proof of work (the rule is in shared/crypto/pow.ts). */
 import { assertDifficultyBits, assertPrefix, expectedHashes } from '../../shared/crypto/pow.ts'
 import { createSearch } from './block-search.ts'
 import { advancePosition, drawPosition } from './position.ts'
 import { BLOCK_NONCES } from './block.ts'
-import { startTally, type MiningProgress, type Tally } from './tally.ts'
+import { Tally, type MiningProgress } from './tally.ts'
 import { countCores } from '../cores.ts'
 import { createProgramRunner, runThread, yieldToEvents, type RunThread } from './threads.ts'
 
@@ -49,13 +47,7 @@ export async function mineShares(order: MiningOrder): Promise<string[]> {
   const runner = order.program === undefined ? runThread : createProgramRunner(order.program)
   const onCallersThread = runner === undefined || (order.threads === undefined && isSmall)
   const threads = onCallersThread ? 1 : (order.threads ?? countCores())
-  const tally = startTally({
-    count: order.count,
-    expectedHashesPerShare: expectedHashes(order.difficultyBits),
-    progressMs: order.progressMs ?? 1000,
-    onShare: order.onShare,
-    onProgress: order.onProgress,
-  })
+  const tally = new Tally(order)
   if (onCallersThread) await mineOnCallersThread(order, tally)
   else await mineOnThreads(runner, order, threads, tally)
   tally.reportProgress()
@@ -83,10 +75,7 @@ function assertPositiveInteger(name: string, value: number): void {
     throw new Error(`"${name}" must be an integer from 1, got ${value}`)
 }
 
-/**
- * Searches block after block on this thread until the tally is complete or the signal comes; lets other
- * events run.
- */
+/** Searches block after block on this thread until the tally is complete or the signal comes; lets other events run. */
 async function mineOnCallersThread(order: MiningOrder, tally: Tally): Promise<void> {
   const searchBlock = createSearch()
   let position = drawPosition()

@@ -59,10 +59,7 @@ const K = Uint32Array.from(PRIMES, (prime) => fractionOf(Math.cbrt(prime)))
 /** §5.3.3, the initial hash value: of the square roots of the first 8 primes. */
 const H = Uint32Array.from(PRIMES.slice(0, 8), (prime) => fractionOf(Math.sqrt(prime)))
 
-/**
- * The four functions of one word, §4.1.2 (4.4) to (4.7): rotations right, and for the small sigmas a shift
- * right.
- */
+/** The four functions of one word, §4.1.2 (4.4) to (4.7): rotations right, and for the small sigmas a shift right. */
 type WordFunction = { rotations: readonly number[]; shift?: number }
 const SUM_0: WordFunction = { rotations: [2, 13, 22] }
 const SUM_1: WordFunction = { rotations: [6, 11, 25] }
@@ -283,10 +280,7 @@ function generateRoundInput(t: number, locals: readonly number[], code: number[]
   return add(getLocal(local), loadWord(ROUND_CONSTANTS + t * 16))
 }
 
-/**
- * Code that applies a word function to four lanes: a rotation is two shifts, and xor joins all shifts in
- * pairs.
- */
+/** Code that applies a word function to four lanes: a rotation is two shifts, and xor joins all shifts in pairs. */
 function generateWordFunction({ rotations, shift }: WordFunction, x: Code): Code {
   let terms = rotations.flatMap((bits) => [shiftRight(x, bits), shiftLeft(x, 32 - bits)])
   if (shift !== undefined) terms.push(shiftRight(x, shift))

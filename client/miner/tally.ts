@@ -1,3 +1,5 @@
+import { expectedHashes } from '../../shared/crypto/pow.ts'
+import type { MiningOrder } from './miner.ts'
 import type { ThreadReport } from './miner-thread.ts'
 
 /** How far a run has come. */
@@ -9,56 +11,46 @@ export type MiningProgress = {
   secondsLeft: number
 }
 
-export type TallyOrder = {
-  count: number
-  expectedHashesPerShare: number
-  progressMs: number
-  onShare?: ((nonce: string) => void) | undefined
-  onProgress?: ((progress: MiningProgress) => void) | undefined
-}
+/** Adds up what the threads of a run report, from now on. @internal */
+export class Tally {
+  readonly shares: string[] = []
+  readonly #order: MiningOrder
+  readonly #startedAt = performance.now()
+  #progressAt = this.#startedAt
+  #hashes = 0
 
-/** Adds up what the threads of a run report. */
-export type Tally = {
-  readonly shares: readonly string[]
+  constructor(order: MiningOrder) {
+    this.#order = order
+  }
+
   /** Whether `count` shares are found. */
-  isComplete(): boolean
+  isComplete(): boolean {
+    return this.shares.length >= this.#order.count
+  }
+
   /** Adds a report: calls `onShare` for each share up to `count`, and `onProgress` if it is time. */
-  add(report: ThreadReport): void
+  add(report: ThreadReport): void {
+    const { onShare, progressMs = 1_000 } = this.#order
+    this.#hashes += report.hashes
+    for (const nonce of report.nonces) {
+      if (this.isComplete()) break
+      this.shares.push(nonce)
+      onShare?.(nonce)
+    }
+    if (performance.now() - this.#progressAt >= progressMs) this.reportProgress()
+  }
+
   /** Calls `onProgress` now. */
-  reportProgress(): void
-}
-
-/** Makes the tally of a run that begins now. */
-export function startTally(order: TallyOrder): Tally {
-  const shares: string[] = []
-  const startedAt = performance.now()
-  let hashes = 0
-  let progressAt = startedAt
-
-  const reportProgress = (): void => {
-    const now = performance.now()
-    progressAt = now
-    const hashesPerSecond = hashes / Math.max((now - startedAt) / 1000, 0.001)
-    const hashesLeft = (order.count - shares.length) * order.expectedHashesPerShare
-    order.onProgress?.({
-      hashes,
+  reportProgress(): void {
+    const { count, difficultyBits, onProgress } = this.#order
+    this.#progressAt = performance.now()
+    const hashesPerSecond = this.#hashes / Math.max((this.#progressAt - this.#startedAt) / 1000, 0.001)
+    const hashesLeft = (count - this.shares.length) * expectedHashes(difficultyBits)
+    onProgress?.({
+      hashes: this.#hashes,
       hashesPerSecond,
-      sharesFound: shares.length,
+      sharesFound: this.shares.length,
       secondsLeft: hashesLeft === 0 ? 0 : hashesLeft / hashesPerSecond,
     })
-  }
-  return {
-    shares,
-    isComplete: () => shares.length >= order.count,
-    add(report) {
-      hashes += report.hashes
-      for (const nonce of report.nonces) {
-        if (shares.length >= order.count) break
-        shares.push(nonce)
-        order.onShare?.(nonce)
-      }
-      if (performance.now() - progressAt >= order.progressMs) reportProgress()
-    },
-    reportProgress,
   }
 }

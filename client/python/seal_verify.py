@@ -18,6 +18,7 @@ import argparse
 import base64
 import binascii
 import calendar
+import contextlib
 import hashlib
 import http.client
 import json
@@ -194,20 +195,20 @@ def say(sentence, *shown):
     return sentence.partition(".")[0], first + "".join(f"{part}{text}" for part, text in zip(shown, others))
 
 
-class CannotCheck(Exception):
-    """Something could not be checked, so the exit status is 2; `word` is its fixed word."""
-
-    def __init__(self, sentence, *shown):
-        self.word, message = say(sentence, *shown)
-        super().__init__(message)
-
-
-class NotHeld(Exception):
-    """Something does not hold; `reason` is its fixed word."""
+class Said(Exception):
+    """What ends a check, in a sentence; `reason` is its fixed word."""
 
     def __init__(self, sentence, *shown):
         self.reason, message = say(sentence, *shown)
         super().__init__(message)
+
+
+class CannotCheck(Said):
+    """Something could not be checked, so the exit status is 2."""
+
+
+class NotHeld(Said):
+    """Something does not hold."""
 
 
 class NotCanonical(Exception):
@@ -402,10 +403,6 @@ def is_whole(value):
 
 def is_hash(value):
     return isinstance(value, str) and _HEX_32_BYTES.match(value) is not None
-
-
-def is_side(value):
-    return value in ("left", "right")
 
 
 def is_key_form(value):
@@ -623,7 +620,7 @@ def path_sides(index, count):
 def check_inclusion(leaf, path, root, index, count):
     """Raises NotHeld unless `leaf` is number `index` of `count` under root, by the only shape that position allows."""
     good = is_hash(leaf) and is_hash(root) and is_whole(index) and is_whole(count) and index < count
-    if not good or not fits(path, [{"hash": is_hash, "side": is_side}]):
+    if not good or not fits(path, [{"hash": is_hash, "side": lambda side: side in ("left", "right")}]):
         raise NotHeld("malformed_proof")
     sides = path_sides(index, count)
     if len(path) != len(sides):
@@ -1269,25 +1266,25 @@ UNREADABLE = object()
 
 
 def owed_change(entry):
-    """What an entry adds to a sum: (coin, change); None if nothing; UNREADABLE for an unreadable amount, which adds nothing."""
+    """What an entry adds to the sum owed of its coin; UNREADABLE for an unreadable amount or coin, which adds nothing."""
     kind, data = entry["kind"], entry["data"]
-    step, member = data.get("step"), "amount_raw"
+    step, member = data.get("step"), "written_off_raw" if kind == "dispute_outcome" else "amount_raw"
     if kind == "payment" and "order_id" in data:
         sign = -1 if step == "undone" else 1
     elif kind == "fee":
         sign = 1 if step == "returned" else -1
-    elif kind == "payout" and ("undoes" in data or step in ("confirmed", "manual")):
-        sign = 1 if "undoes" in data else -1
-    elif kind == "dispute_outcome":
-        sign, member = -1, "written_off_raw"
+    elif kind == "dispute_outcome" or (kind == "payout" and ("undoes" in data or step in ("confirmed", "manual"))):
+        sign = 1 if kind == "payout" and "undoes" in data else -1
     else:
-        return None
+        return 0
+    amount = amount_in(data, member)
+    return UNREADABLE if amount is None or (amount and data.get("coin") not in _COINS) else sign * amount
+
+
+def amount_in(data, member="amount_raw"):
+    """An amount as a number; None if it cannot be read."""
     amount = data.get(member)
-    if not isinstance(amount, str) or not _AMOUNT.match(amount):
-        return UNREADABLE
-    if int(amount) == 0:
-        return None
-    return (data["coin"], sign * int(amount)) if data.get("coin") in _COINS else UNREADABLE
+    return int(amount) if isinstance(amount, str) and _AMOUNT.match(amount) else None
 
 
 def is_sum(text):
@@ -1320,8 +1317,7 @@ def part_changes(entry, met):
 
     `met`: the payouts that were owed before, to which this one is added; None: of a ledger that says so in the entry instead."""
     kind, data = entry["kind"], entry["data"]
-    step, amount, coin = data.get("step"), data.get("amount_raw"), data.get("coin")
-    raw = int(amount) if isinstance(amount, str) and _AMOUNT.match(amount) else None
+    step, raw, coin = data.get("step"), amount_in(data), data.get("coin")
     if kind == "money_move":
         if raw is None:
             return UNREADABLE
@@ -1338,7 +1334,7 @@ def part_changes(entry, met):
         if whole is UNREADABLE or (named and raw is None):
             return UNREADABLE
         owed = named * (raw or 0)
-        changes = {"owed": owed, "orders": (whole[1] if whole else 0) - owed}
+        changes = {"owed": owed, "orders": whole - owed}
         if met is not None and payout is not None and (coin in _COINS or not any(changes.values())):
             met[payout] = True
     if not any(changes.values()):
@@ -1404,8 +1400,7 @@ class LedgerMoney:
     def _add_to_order(self, entry):
         """Raises NotHeld for a fee that is not as the terms of all orders say."""
         kind, data = entry["kind"], entry["data"]
-        name, coin, price, whole = data.get("order_id"), data.get("coin"), data.get("amount_raw"), owed_change(entry)
-        change = whole[1] if isinstance(whole, tuple) else 0
+        name, coin, price, change = data.get("order_id"), data.get("coin"), amount_in(data), owed_change(entry)
         if self.orders is None or not isinstance(name, str):
             return
         if isinstance(data.get("status"), str):
@@ -1417,9 +1412,10 @@ class LedgerMoney:
             return
         key = f"{name} {coin}"
         order = self.orders.setdefault(key, Order())
+        change = 0 if change is UNREADABLE else change
         order.held += change
-        placed = kind == "order" and data.get("step") == "ordered" and isinstance(price, str) and _AMOUNT.match(price)
-        due = int(price) * FEE_PERCENT // 100 if placed else 0
+        placed = kind == "order" and data.get("step") == "ordered" and price is not None
+        due = price * FEE_PERCENT // 100 if placed else 0
         if placed and order.fee < 0:
             order.fee, order.is_open = due, 1
         if kind == "dispute_outcome" and data.get("outcome") in ("release", "refund", "split"):
@@ -2615,18 +2611,14 @@ def _is_stale(path):
 
 
 def _content(path):
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return file.read()
+    return b""
 
 
 def _remove(path):
-    try:
+    with contextlib.suppress(FileNotFoundError):
         os.remove(path)
-    except FileNotFoundError:
-        pass
 
 
 class ServiceMemory:
@@ -2685,22 +2677,13 @@ def find_service(arguments, keys):
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def from_file(read):
-    """Runs something that reads a file. Raises CannotCheck if the file cannot be read."""
-    try:
-        return read()
-    except OSError as error:
-        raise CannotCheck("usage", str(error)) from None
-
-
 def read_bytes(path):
     """The bytes of a file, up to a size. Raises CannotCheck."""
-
-    def read():
+    try:
         with open(path, "rb") as file:
-            return file.read(LARGEST_FILE + 1)
-
-    content = from_file(read)
+            content = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise CannotCheck("usage", str(error)) from None
     if len(content) > LARGEST_FILE:
         raise CannotCheck("usage", f"{path} has more than {LARGEST_FILE} bytes")
     return content
@@ -3117,7 +3100,7 @@ def check(argv):
         result = run(arguments)
         lines = list(lines_of(result))
     except BaseException as error:  # of memory, of the keyboard, a defect: then nothing was checked
-        word = error.word if isinstance(error, CannotCheck) else "failed"
+        word = error.reason if isinstance(error, CannotCheck) else "failed"
         message, *rest = (str(error) or type(error).__name__).split("\n")
         message = message[:1_000]
         result = {"ok": False, "binding": False, "verdict": "unchecked", "error": word, "message": message}

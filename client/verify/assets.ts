@@ -3,7 +3,7 @@ import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake2b } from '@noble/hashes/blake2.js'
 import { parseNanoAddress } from '../../shared/crypto/nano-address.ts'
 import { Refused } from './findings.ts'
-import { isSum } from './owed.ts'
+import { isSum } from './money.ts'
 import { isHexHash, isObject, isWhole, show, type Fields } from './values.ts'
 
 /*

@@ -132,14 +132,7 @@ export class ChainWalk {
   #isLogged = false
   /** Over all entries so far; undefined after a seal whose entries aren't there, as are the keys. */
   #log: GrowingTree | undefined = new GrowingTree()
-  /** By the entries alone; undefined if not all of them were read. */
-  #keys: LedgerKeys | undefined = new LedgerKeys(2)
-  /** The same in form 1, until a closing entry states form 2. */
-  #olderKeys: LedgerKeys | undefined = new LedgerKeys(1)
-  #keyForm: KeyForm = 1
-  /** What was stated of the keys, if no entry has changed them since. */
-  #keysStated: KeyState | undefined
-  #areKeysChanged = false
+  #keys = new LedgerKeys()
   #keepAt = performance.now() + KEEP_EVERY_MS
 
   constructor(source: Source, options: ChainOptions, from?: { memory: Memory; head: ReadSeal }) {
@@ -166,9 +159,7 @@ export class ChainWalk {
     this.#isChained = memory.chained
     this.#isLogged = memory.logged
     this.#log = GrowingTree.ofLog(memory.log)
-    this.#keys = this.#olderKeys = undefined
-    this.#keyForm = memory.key_form ?? 1
-    this.#keysStated = memory.keys ?? undefined
+    this.#keys = LedgerKeys.from(memory)
     this.adoptions = [...memory.adoptions]
     this.unreadable = memory.unreadable
     this.entriesSealed = seal.to_id
@@ -187,8 +178,8 @@ export class ChainWalk {
 
   /** Root and count of the keys, and whether they were computed from all entries. */
   get keys(): (KeyState & { recomputed: boolean }) | undefined {
-    const keys = this.#isLogged ? this.#keyStates()[this.#keyForm] : undefined
-    return keys && { ...keys, recomputed: this.#keys !== undefined }
+    const keys = this.#isLogged ? this.#keys.state() : undefined
+    return keys && { ...keys, recomputed: this.#keys.isComputed }
   }
 
   /**
@@ -281,14 +272,13 @@ export class ChainWalk {
     if (shown?.size === seal.to_id) this.findings.run(where, () => connectLogs(shown, log, undefined))
   }
 
-  /**
-   * Checks the entries of a seal: their numbers, their root, what they do to the sums, and the closing entry.
-   */
+  /** Checks the entries of a seal: their numbers, their root, what they do to the sums, and the closing entry. */
   async #checkEntries(seal: Seal, where: string): Promise<void> {
     const { findings, reader } = this
     const tree = new GrowingTree(sealNodeHash)
-    const before: Before = { log: this.#log?.head(), keys: this.#keyStates() }
-    this.#areKeysChanged = false
+    const keys = { 1: this.#keys.state(1), 2: this.#keys.state(2) }
+    const before: Before = { log: this.#log?.head(), keys }
+    this.#keys.beginSeal()
     let last: LedgerEntry | undefined
     for (let id = seal.from_id; id <= seal.to_id; id++) {
       const taken = await reader.take(id)
@@ -321,17 +311,7 @@ export class ChainWalk {
   #loseCount(): void {
     this.#money.lose()
     this.#log = undefined
-    this.#keys = undefined
-    this.#olderKeys = undefined
-    this.#keysStated = undefined
-  }
-
-  /** Root and count of the agents' keys, by the form of the tree. */
-  #keyStates(): Before['keys'] {
-    const stated = (form: KeyForm) => (form === this.#keyForm ? this.#keysStated : undefined)
-    return this.#keys === undefined
-      ? { 1: stated(1), 2: stated(2) }
-      : { 1: this.#olderKeys?.state(), 2: this.#keys.state() }
+    this.#keys.lose()
   }
 
   /** Adds to the sums, the adoptions and the keys what an entry says. */
@@ -348,17 +328,14 @@ export class ChainWalk {
    */
   #addKey(entry: LedgerEntry, key: unknown): void {
     const { agent_id: agentId, author } = entry.data
-    const standing = typeof agentId === 'string' ? this.#keys?.get(agentId)?.author_key : undefined
+    const standing = typeof agentId === 'string' ? this.#keys.get(agentId)?.author_key : undefined
     this.findings.run(`entry ${entry.id}`, () => {
       if (isSignedChange(entry)) checkKeyChange(entry)
       if (standing !== undefined && !(isObject(author) && author['author_key'] === standing))
         throw refusal('wrong_author.standing', standing)
     })
     if (typeof agentId !== 'string' || (key !== null && !isHexHash(key))) return // no key of anybody
-    this.#areKeysChanged = true
-    this.#keysStated = undefined
-    this.#keys?.apply(entry)
-    this.#olderKeys?.apply(entry)
+    this.#keys.apply(entry)
   }
 
   #listAdoption(entry: LedgerEntry): void {
@@ -366,9 +343,7 @@ export class ChainWalk {
       this.adoptions.push({ entry_id: entry.id, at: entry.at, data: showData(entry) })
   }
 
-  /**
-   * Checks the closing entry of a seal: its sums, the seal before, and the log and the keys before the seal.
-   */
+  /** Checks the closing entry of a seal: its sums, the seal before, and the log and the keys before the seal. */
   #checkClosing({ at, kind, data }: LedgerEntry, seal: Seal, before: Before, where: string): void {
     if (kind !== 'solvency' || data['seal'] !== `seal_${seal.seq}` || at !== seal.at) {
       this.findings.add(where, 'wrong_closing', seal.at)
@@ -421,10 +396,8 @@ export class ChainWalk {
         show(stated),
         own === undefined ? 'a root and a count' : show(own),
       )
-    if (form < this.#keyForm) return this.findings.add(where, 'wrong_keys.form')
-    this.#keyForm = form
-    if (form === 2) this.#olderKeys = undefined
-    if (!this.#areKeysChanged) this.#keysStated = { root, count }
+    if (form < this.#keys.form) return this.findings.add(where, 'wrong_keys.form')
+    this.#keys.takeStated(form, { root, count })
   }
 
   /** Counts the entries behind the last seal, and checks their numbers and their form. */
@@ -456,8 +429,8 @@ export class ChainWalk {
       unsigned: this.unsigned,
       logged: this.#isLogged,
       log: this.#log.state(),
-      keys: this.#keyStates()[this.#keyForm] ?? null,
-      ...(this.#keyForm === 1 ? {} : { key_form: this.#keyForm }),
+      keys: this.#keys.state() ?? null,
+      ...(this.#keys.form === 1 ? {} : { key_form: this.#keys.form }),
     }
     this.checked = { seal, payloadHash, state }
   }

@@ -127,13 +127,13 @@ export async function checkService(
   // Whatever another check has seen meanwhile is compared too: this one goes on from there.
   for (let turn = 1; ; turn++) {
     const remembered = (await readState(judge.stateFile))[base]
-    const memory = new ServiceMemory(judge.stateFile, base, remembered)
+    const keep = createMemory(judge.stateFile, base, remembered)
     const walk = await walkChain(serviceSource(base, patience), {
       ...options,
       pinned: judge.pinned,
       remembered,
       keep: async (one) => {
-        if (one.findings.total === 0) await memory.keep(one)
+        if (one.findings.total === 0) await keep(one)
       },
     })
     judgeClock(walk.findings, patience)
@@ -141,7 +141,7 @@ export async function checkService(
       walk.findings.total === 0 && walk.checked?.state.logged === true
         ? await checkCheckpoint(base, walk, judge.policy, patience)
         : undefined
-    const isOvertaken = walk.findings.total === 0 && (await memory.keep(walk)) === 'overtaken'
+    const isOvertaken = walk.findings.total === 0 && (await keep(walk))
     if (isOvertaken && turn < MAX_TURNS) continue
     const doubts = walk.doubts(shown)
     if (isOvertaken) doubts.push(say('not_compared.checks'))
@@ -155,34 +155,24 @@ export async function checkService(
   }
 }
 
-/** What is remembered of one service while it is checked. */
-class ServiceMemory {
-  readonly #file: string
-  readonly #service: string
-  #known: Remembered | undefined
-
-  constructor(file: string, service: string, known: Remembered | undefined) {
-    this.#file = file
-    this.#service = service
-    this.#known = known
-  }
-
-  /**
-   * Remembers what a walk without findings has verified, unless another check has put something else there
-   * meanwhile; never less than was known.
-   */
-  async keep(walk: ChainWalk): Promise<'kept' | 'overtaken' | 'nothing_new'> {
+/**
+ * Makes what remembers, of one service, what a walk without findings has verified, never less than was known. It returns
+ * whether another check has put something else there meanwhile: then nothing is changed.
+ */
+function createMemory(file: string, service: string, remembered: Remembered | undefined) {
+  let known = remembered
+  return async (walk: ChainWalk): Promise<boolean> => {
     const { checked } = walk
-    if (checked === undefined || checked.seal.seq < (this.#known?.seq ?? 0)) return 'nothing_new'
+    if (checked === undefined || checked.seal.seq < (known?.seq ?? 0)) return false
     const memory = walk.memory(checked)
     let isOvertaken = false
-    await changeState(this.#file, (state) => {
-      const current = state[this.#service]
-      const hashes = [this.#known?.payload_hash, memory.payload_hash]
-      isOvertaken = current !== undefined && !hashes.includes(current.payload_hash)
-      if (!isOvertaken) state[this.#service] = this.#known = memory
+    await changeState(file, (state) => {
+      const current = state[service]
+      isOvertaken =
+        current !== undefined && ![known?.payload_hash, memory.payload_hash].includes(current.payload_hash)
+      if (!isOvertaken) state[service] = known = memory
     })
-    return isOvertaken ? 'overtaken' : 'kept'
+    return isOvertaken
   }
 }
 

@@ -9,27 +9,21 @@ import { decodeText, isObject, isWhole, MAX_ANSWER_BYTES, parseJson } from './va
 
 const MAX_FILE_BYTES = MAX_ANSWER_BYTES
 
-/** Runs something that reads or writes a file. @throws Unchecked `usage` */
-export async function fromFile<T>(use: () => Promise<T>): Promise<T> {
-  try {
-    return await use()
-  } catch (error) {
-    throw error instanceof Unchecked ? error : new Unchecked('usage', (error as Error).message)
-  }
-}
-
 /** The bytes of a file, up to a size. @throws Unchecked */
-const readBytes = (file: string): Promise<Buffer> =>
-  fromFile(async () => {
-    const parts: Buffer[] = []
-    let size = 0
+async function readBytes(file: string): Promise<Buffer> {
+  const parts: Buffer[] = []
+  let size = 0
+  try {
     for await (const part of createReadStream(file) as AsyncIterable<Buffer>) {
       parts.push(part)
       size += part.length
-      if (size > MAX_FILE_BYTES) throw new Unchecked('usage', `${file} has more than ${MAX_FILE_BYTES} bytes`)
+      if (size > MAX_FILE_BYTES) throw new Error(`${file} has more than ${MAX_FILE_BYTES} bytes`)
     }
-    return Buffer.concat(parts)
-  })
+  } catch (error) {
+    throw new Unchecked('usage', (error as Error).message)
+  }
+  return Buffer.concat(parts)
+}
 
 /** A file's text. @throws Unchecked if it can't be read, or isn't UTF-8 */
 export async function readText(file: string): Promise<string> {
@@ -42,9 +36,8 @@ export async function readText(file: string): Promise<string> {
 }
 
 /** The JSON in a file. @throws Unchecked */
-export const readJsonFile = async (file: string): Promise<unknown> => parseFile(file, await readBytes(file))
-
-function parseFile(file: string, bytes: Uint8Array): unknown {
+export async function readJsonFile(file: string): Promise<unknown> {
+  const bytes = await readBytes(file)
   try {
     return parseJson(bytes)
   } catch (error) {

@@ -79,18 +79,12 @@ async function readArguments(args: readonly string[]): Promise<Arguments> {
   for (const key of pubkeys)
     if (!isHexHash(key))
       throw new Unchecked('usage', `--pubkey takes 64 lower-case hex characters, not ${show(key)}`)
-  const isService = /^https?:/i.test(target) && positionals.length === 1
+  const kind = values.evidence !== undefined ? 'evidence' : values.note !== undefined ? 'note' : 'file'
+  const isService = kind === 'file' && /^https?:/i.test(target)
   const answer: unknown = consistency === undefined ? undefined : await readJsonFile(consistency)
   return {
     target: isService ? normalizeBase(target) : target,
-    kind:
-      values.evidence !== undefined
-        ? 'evidence'
-        : values.note !== undefined
-          ? 'note'
-          : isService
-            ? 'service'
-            : 'file',
+    kind: isService ? 'service' : kind,
     reader: {
       stateFile: values.state ?? '.seal-verify.json',
       pubkeys,

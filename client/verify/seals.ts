@@ -74,9 +74,7 @@ export function checkSignature(read: ReadSeal, keyring: Keyring, findings: Findi
   else if (!hasSigned(read)) findings.add(where, 'bad_signature', seal.pubkey)
 }
 
-/**
- * Checks what a seal says by itself: its range, its count and its time, and that the first begins the chain.
- */
+/** Checks what a seal says by itself: its range, its count and its time, and that the first begins the chain. */
 export function checkSealAlone(seal: Seal, now: number, findings: Findings, where: string): void {
   const { seq, count, from_id: from, to_id: to, prev_root: previous } = seal
   if (count < 1 || count !== to - from + 1) findings.add(where, 'wrong_count', count, from, to)

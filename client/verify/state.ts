@@ -5,8 +5,7 @@ import type { KeyForm } from '../../shared/crypto/key-tree.ts'
 import type { Seal } from '../../shared/crypto/seal-payload.ts'
 import { Findings, Unchecked } from './findings.ts'
 import { readCheckpoint, type LogHead, type SignedLog } from './light.ts'
-import { isMoneyState, type MoneyState } from './money.ts'
-import { readOwed } from './owed.ts'
+import { isMoneyState, readOwed, type MoneyState } from './money.ts'
 import { GrowingTree, type KeyState } from './trees.ts'
 import { isHexHash, isObject, isWhole, parseJson, type Fields } from './values.ts'
 
@@ -170,9 +169,7 @@ export async function changeState(file: string, change: (state: State) => void):
 
 const LOCK_STALE_MS = 10_000
 
-/**
- * Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed.
- */
+/** Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed. */
 async function takeLock(lock: string, holder: string): Promise<void> {
   const isStale = (file: string) =>
     stat(file).then(

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { createKeyTree, type AgentKeys, type KeyForm } from '../../shared/crypto/key-tree.ts'
+import { createKeyTree, type AgentKeys, type KeyForm, type KeyTree } from '../../shared/crypto/key-tree.ts'
 import { EMPTY_LOG_ROOT, logNodeHash } from '../../shared/crypto/log-tree.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import { keyFieldOf } from './entries.ts'
@@ -57,41 +57,83 @@ export class GrowingTree {
 export type KeyState = { readonly root: string; readonly count: number }
 
 /**
- * The keys of all agents, by the entries of the ledger. In form 1 a revocation (a change of a key to null)
- * does nothing; in form 2 the key is gone from the leaf.
+ * The keys of all agents, by the entries of the ledger, in both forms of their tree. In form 1 a revocation (a change of a
+ * key to null) does nothing; in form 2 the key is gone from the leaf.
  */
 export class LedgerKeys {
-  #tree = createKeyTree()
-  readonly #form: KeyForm
+  /** Form 1 goes once closing entries state form 2. Undefined: not all entries were read. */
+  #trees: { 1: KeyTree | undefined; 2: KeyTree } | undefined = { 1: createKeyTree(), 2: createKeyTree() }
+  #form: KeyForm = 1
+  /** What was stated in that form, if no entry has changed a key since. */
+  #stated: KeyState | undefined
+  #isChanged = false
 
-  constructor(form: KeyForm) {
-    this.#form = form
+  /** Goes on from what was stated. */
+  static from({ keys, key_form: form = 1 }: { keys: KeyState | null; key_form?: KeyForm }): LedgerKeys {
+    const from = new LedgerKeys()
+    from.lose()
+    from.#form = form
+    from.#stated = keys ?? undefined
+    return from
+  }
+
+  /** The form that closing entries state by now. */
+  get form(): KeyForm {
+    return this.#form
+  }
+
+  /** Whether all entries were read. */
+  get isComputed(): boolean {
+    return this.#trees !== undefined
   }
 
   get(agentId: string): AgentKeys | undefined {
-    return this.#tree.get(agentId)
+    return this.#trees?.[2].get(agentId)
   }
 
-  state(): KeyState {
-    return { root: this.#tree.root.toString('hex'), count: this.#tree.count }
+  /** Root and count; undefined: unknown. */
+  state(form: KeyForm = this.#form): KeyState | undefined {
+    const tree = this.#trees?.[form]
+    if (tree !== undefined) return { root: tree.root.toString('hex'), count: tree.count }
+    return this.isComputed || form !== this.#form ? undefined : this.#stated
   }
 
-  /** Does what an entry says that changes a key. */
-  apply({ id, kind, data }: LedgerEntry): void {
-    const field = keyFieldOf(kind)
-    const agentId = data['agent_id']
-    if (field === undefined || typeof agentId !== 'string') return
-    const known = this.#tree.get(agentId)
-    const { [field]: before, ...rest } = known ?? {}
-    const key = data[field]
-    const isRevoked = this.#form === 2 && key === null && before !== undefined
-    if (!isRevoked && !isHexHash(key)) return
-    const keys = isHexHash(key) ? { ...rest, [field]: key } : rest
-    this.#tree = this.#tree.with({
-      ...keys,
-      agent_id: agentId,
-      version: (known?.version ?? 0) + 1,
-      entry_id: id,
-    })
+  /** Forgets what follows from all entries, once some of them aren't there. */
+  lose(): void {
+    this.#trees = this.#stated = undefined
   }
+
+  beginSeal(): void {
+    this.#isChanged = false
+  }
+
+  /** Takes what a seal's closing entry states. @param form that of an earlier one, or a later one */
+  takeStated(form: KeyForm, stated: KeyState): void {
+    this.#form = form
+    if (form === 2 && this.#trees !== undefined) this.#trees[1] = undefined
+    if (!this.#isChanged) this.#stated = stated
+  }
+
+  /** Does what an entry says that changes a key of an agent. */
+  apply(entry: LedgerEntry): void {
+    this.#isChanged = true
+    this.#stated = undefined
+    if (this.#trees === undefined) return
+    const { 1: older, 2: newer } = this.#trees
+    const isRevoked = entry.data[keyFieldOf(entry.kind) ?? ''] === null
+    this.#trees = { 1: older && (isRevoked ? older : withKey(older, entry)), 2: withKey(newer, entry) }
+  }
+}
+
+/** The tree after the change of a key; a revocation of a key that isn't there changes nothing. */
+function withKey(tree: KeyTree, { id, kind, data }: LedgerEntry): KeyTree {
+  const field = keyFieldOf(kind)
+  const agentId = data['agent_id']
+  if (field === undefined || typeof agentId !== 'string') return tree
+  const known = tree.get(agentId)
+  const { [field]: before, ...rest } = known ?? {}
+  const key = data[field]
+  if (!isHexHash(key) && !(key === null && before !== undefined)) return tree
+  const keys = isHexHash(key) ? { ...rest, [field]: key } : rest
+  return tree.with({ ...keys, agent_id: agentId, version: (known?.version ?? 0) + 1, entry_id: id })
 }

@@ -80,6 +80,7 @@ describe('the verifiers as files', () => {
       'urllib',
       'zlib',
       'dataclasses',
+      'contextlib',
       'itertools',
     ]
     expect(imports.filter((name) => !known.includes(name as string))).toEqual([])

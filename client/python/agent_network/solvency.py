@@ -87,7 +87,7 @@ class _Statement:
         try:
             answer = seal_verify.fetch_json(f"{self.client.base_url}{path}", seal_verify.Patience(NODE_SECONDS, 10 * NODE_SECONDS))
         except seal_verify.CannotCheck as error:
-            raise _Wrong("unchecked", error.word, str(error)) from None
+            raise _Wrong("unchecked", error.reason, str(error)) from None
         return answer if isinstance(answer, dict) else {}
 
     def record(self, name: str) -> List[Json]:
