@@ -57,8 +57,7 @@ export const WRITERS = {
   used_challenges: { api: ADD },
   allowances: { api: ADD },
   posts: { api: ADD, sweep: ['update'], operator: ADD, ...CARRIES_ENTRIES },
-  // Whoever upgrades gives old proposals the number of their endorsements.
-  claims: { api: ADD, sweep: ADD, operator: ADD, payments: ['update'], ...CARRIES_ENTRIES },
+  claims: { api: ADD, sweep: ADD, operator: ADD, ...CARRIES_ENTRIES },
   verdicts: { api: ADD, ...CARRIES_ENTRIES },
   messages: { api: ADD },
   inboxes: { api: ADD },

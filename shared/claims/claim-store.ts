@@ -238,10 +238,13 @@ export function createClaimStore(connection: Connection) {
 
 export type ClaimStore = ReturnType<typeof createClaimStore>
 
-/** Makes all proposals say how many endorsements they have, for schema 4. It may be run again. */
+/**
+ * Makes proposals say how many endorsements they have, for schema 4, and later those that a process of an older version
+ * made or endorsed during the upgrade. It may be run again.
+ */
 export async function storeEndorsements(connection: Connection): Promise<void> {
-  const counted = [{ $set: { endorsements: '$standing.true' } }]
-  await connection.collection('claims').updateMany(PROPOSALS, counted)
+  const differs = { ...PROPOSALS, $expr: { $ne: ['$endorsements', '$standing.true'] } }
+  await connection.collection('claims').updateMany(differs, [{ $set: { endorsements: '$standing.true' } }])
 }
 
 /** Returns a filter for claims by agents other than those of `past.notBy`. */

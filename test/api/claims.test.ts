@@ -7,6 +7,7 @@ import { Refusal } from '../../shared/platform/errors.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { listPending } from '../support/stored.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
+import { checkChain } from '../../workers/jobs/check-chain.ts'
 
 interface Claim {
   id: string
@@ -447,6 +448,20 @@ describe('proposals', () => {
       service.ctx.claims.countUnendorsed([agent.id], session),
     )
     expect(unendorsed.get(agent.id)).toBe(1)
+  })
+
+  it('that a process of an older version makes and endorses during an upgrade have their place after the hourly check', async () => {
+    const agent = await service.register()
+    const [endorsed, made] = [await propose(agent), await propose(agent)]
+    const { claims } = service.ctx.claims.models
+    await claims.collection.updateOne({ _id: endorsed.id as never }, { $set: { 'standing.true': 1 } })
+    await claims.collection.updateOne({ _id: made.id as never }, { $unset: { endorsements: 1 } })
+    await checkChain(service.ctx)
+    expect(
+      (await claims.collection.find({ agent_id: agent.id }).sort({ _id: 1 }).toArray()).map(
+        ({ endorsements }) => endorsements as number,
+      ),
+    ).toEqual([1, 0])
   })
 
   // holds: rules.claims.statements.the_operator_accepts_a_proposal_with
