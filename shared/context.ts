@@ -2,7 +2,7 @@ import { setMarkClock } from './events/mark.ts'
 import { createEventStore, type EventStore } from './events/event-store.ts'
 import { createAgentStore, type AgentStore } from './agents/agent-store.ts'
 import { createAnnouncementStore, type AnnouncementStore } from './announcements/announcement-store.ts'
-import { createClaimStore, type ClaimStore } from './claims/claim-store.ts'
+import { createClaimStore, storeEndorsements, type ClaimStore } from './claims/claim-store.ts'
 import { createDoorbellStore, type DoorbellStore } from './doorbells/doorbell-store.ts'
 import type { Config } from './platform/config.ts'
 import { openDatabase, type Database } from './platform/database.ts'
@@ -90,6 +90,7 @@ const MIGRATIONS: readonly Migration[] = [
   { to: 1, what: 'the database begins', run: () => Promise.resolve() },
   { to: 2, what: 'money that no invoice counts has records of its own', run: recordOldArrivals },
   { to: 3, what: 'moves of money that no other entry tells of have entries', run: giveOldLinesEntries },
+  { to: 4, what: 'proposals say how many endorsements they have', run: storeEndorsements },
 ]
 
 /**

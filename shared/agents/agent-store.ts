@@ -158,15 +158,15 @@ export function createAgentStore(connection: Connection, patienceMs: number) {
     },
     /**
      * Reads what authentication needs to know of the agent that has this token key, or undefined if no agent
-     * has it. A rotation counts once no election can take it back: until then the old token is valid and the
-     * new one isn't. Else an agent that was refused, or served, might keep the wrong token for ever.
+     * has it, as a majority of the database has it. A rotation counts once no election can take it back: until
+     * then the old token is valid and the new one isn't. Else an agent that was refused, or served, might keep the wrong token for ever.
      *
      * @throws Refusal `unavailable` if it stays unknown whether a rotation lasts
      */
     async findCaller(key: string): Promise<Caller | undefined> {
       for (let tries = 1; ; tries++) {
-        const [present, lasting] = await Promise.all([findByTokenKey(key), findLastingByTokenKey(key)])
-        if (lasting !== undefined || present === undefined) return present ?? lasting
+        const lasting = await findLastingByTokenKey(key)
+        if (lasting !== undefined || (await findByTokenKey(key)) === undefined) return lasting
         if (tries === LASTING_TRIES) throw unavailable()
         await sleep(LASTING_PAUSE_MS)
       }

@@ -4,8 +4,7 @@ import { authorData, authorOf, readAuthorship } from '../agents/authorship.ts'
 import type { Context } from '../context.ts'
 import type { SeenLog } from '../crypto/author.ts'
 import { commitRecord } from '../crypto/commitment.ts'
-import { change } from '../platform/change.ts'
-import { orOvertaken, Overtaken, type Session } from '../platform/database.ts'
+import type { Session } from '../platform/database.ts'
 import { makeMark } from '../events/mark.ts'
 import { invalidField, Refusal } from '../platform/errors.ts'
 import { createGroups, performTogether } from '../platform/group-commit.ts'
@@ -24,7 +23,7 @@ import {
   type Writes,
 } from './claim-changes.ts'
 import { decideClaim } from './claim-steps.ts'
-import { STANDING_VERDICT_KEY, type ClaimStore, type ClaimWrites } from './claim-store.ts'
+import type { ClaimStore, ClaimWrites } from './claim-store.ts'
 import { claimContent, PROPOSAL, type ClaimRecord, type Outcome, type VerdictRecord } from './claim.ts'
 
 type ClaimContext = Pick<Context, 'config' | 'database' | 'agents' | 'claims' | 'now'>
@@ -139,123 +138,59 @@ export async function recordVerdict(
 }
 
 /**
- * Concurrent transactions of claims and verdicts in one process: while one waits for the journal, the next
- * one is written; more of them would be smaller, and each has up to eight commands.
+ * Returns a context's function that stores claims and verdicts in groups, one transaction a group; it resolves with a
+ * change's result. One transaction of a process at a time: each has up to eight commands, so larger groups pay more than
+ * to write one while another waits for the journal, and no two of them conflict. A conflict with another process is
+ * noticed by the database.
  */
-const TRANSACTIONS_AT_ONCE = 2
-const CACHED_AUTHORS = 10_000
+const recorderOf = oncePer((ctx: ClaimContext) =>
+  createGroups((changes: Change[]) => performTogether(changes, (some) => recordTogether(ctx, some)), {
+    patienceMs: ctx.config.requestMs,
+    atOnce: 1,
+    span: 'commit claims',
+  }),
+)
 
 /**
- * Returns a context's function that stores claims and verdicts in groups, one transaction a group; it
- * resolves with a change's result. Each change touches the counts of one author, and of two transactions that
- * touch the same counts one must retry; so changes that concern one author are never in two concurrent
- * transactions of this process. As long as a claim's author isn't cached, its verdicts are kept apart by the
- * claim alone. Any conflict that this misses, such as one with another process, is noticed by the database.
- */
-const recorderOf = oncePer((ctx: ClaimContext): ((change: Change) => Promise<Recorded>) => {
-  const authors = new Map<string, string>()
-  /** Returns what a verdict on this claim may conflict about: the claim, and its author's counts. */
-  const keysOfClaim = (claimId: string): string[] => {
-    const author = authors.get(claimId)
-    return author === undefined ? [claimId] : [claimId, author]
-  }
-  return createGroups(
-    async (changes: Change[]) => {
-      const outcomes = await performTogether(changes, (some) => recordTogether(ctx, some))
-      for (const outcome of outcomes) if (outcome.status === 'fulfilled') cacheAuthor(authors, outcome.value)
-      return outcomes
-    },
-    {
-      patienceMs: ctx.config.requestMs,
-      atOnce: TRANSACTIONS_AT_ONCE,
-      span: 'commit claims',
-      keysOf: (one) => ('claim' in one ? [one.claim.agent_id] : keysOfClaim(one.verdict.claim_id)),
-    },
-  )
-})
-
-/**
- * Adds a claim's author to the cache, in which the oldest gives way. A claim's author never changes, so
- * nothing in it grows stale.
- */
-function cacheAuthor(authors: Map<string, string>, recorded: Recorded): void {
-  if (recorded === undefined || authors.has(recorded.claim._id)) return
-  if (authors.size === CACHED_AUTHORS) authors.delete(authors.keys().next().value as string)
-  authors.set(recorded.claim._id, recorded.claim.agent_id)
-}
-
-/** What a group of claims and verdicts depends on. */
-interface Known {
-  /** The claims that the group's verdicts name. */
-  claims: ClaimRecord[]
-  /** Verdicts on these claims by the group's agents that stand. */
-  standing: VerdictRecord[]
-  /** By agent id, the number of unendorsed proposals of the authors of the group's proposals. */
-  unendorsed: ReadonlyMap<string, number>
-}
-
-/**
- * Stores a group of changes in one transaction, and returns their results.
+ * Stores a group of changes in one transaction, which reads what they depend on, and returns their results.
+ *
+ * Of two transactions that change the same claim or the same counts, the later one fails and is tried again. Making
+ * or endorsing a proposal changes its author's counts: so no two of them count the same unendorsed ones.
  *
  * @throws Refusal `unavailable` if conflicts go on for as long as the database may take
  */
 const recordTogether = (ctx: ClaimContext, changes: readonly Change[]): Promise<Recorded[]> =>
-  change({
-    now: () => ctx.now(),
-    read: () => readKnown(ctx.claims, changes),
-    decide: ({ claims, standing, unendorsed }, nowMs) =>
-      applyChanges(changes, claims, standing, unendorsed, unixSeconds(nowMs)),
-    async store({ recorded, writes }, known) {
-      await storeChanges(ctx, writes, known)
-      return recorded
-    },
-    patienceMs: ctx.config.databaseMs,
+  ctx.database.transaction(async (session) => {
+    const { claims, standing, unendorsed } = await readKnown(ctx.claims, changes, session)
+    const nowSeconds = unixSeconds(ctx.now())
+    const { recorded, writes } = applyChanges(changes, claims, standing, unendorsed, nowSeconds)
+    const claimsById = new Map(claims.map((claim) => [claim._id, claim]))
+    const verdicts = writes.verdicts.map((one) => toVerdictRecord(one, claimsById.get(one.claim_id)))
+    await write(ctx, { ...writes, verdicts }, session)
+    return recorded
   })
 
-/** Reads what a group of changes depends on. */
-async function readKnown(store: ClaimStore, changes: readonly Change[]): Promise<Known> {
+/**
+ * Reads what a group of changes depends on: the claims that its verdicts name, the verdicts on these by its agents
+ * that stand, and how many unendorsed proposals the authors of its proposals have.
+ */
+async function readKnown(store: ClaimStore, changes: readonly Change[], session: Session) {
   const verdicts = changes.flatMap((one) => ('verdict' in one ? [one.verdict] : []))
   const proposers = changes.flatMap((one) =>
     'claim' in one && one.claim.kind === PROPOSAL ? [one.claim.agent_id] : [],
   )
-  const [claims, standing, unendorsed] = await Promise.all([
-    verdicts.length === 0 ? [] : store.findByVerdicts(verdicts),
-    verdicts.length === 0 ? [] : store.findStandingVerdicts(verdicts),
-    store.countUnendorsed([...new Set(proposers)]),
-  ])
-  return { claims, standing, unendorsed }
+  // Not in parallel: the commands of one transaction must be sent one after the other.
+  const claims = verdicts.length === 0 ? [] : await store.findByVerdicts(verdicts, session)
+  const standing = claims.length === 0 ? [] : await store.findStandingVerdicts(verdicts, session)
+  return { claims, standing, unendorsed: await store.countUnendorsed([...new Set(proposers)], session) }
 }
 
-/** Stores the writes of a group of changes in one transaction. @throws Overtaken on a conflict */
-async function storeChanges(ctx: ClaimContext, writes: Writes, { claims, unendorsed }: Known): Promise<void> {
-  if (writes.claims.length === 0 && writes.verdicts.length === 0) return
-  const claimsById = new Map(claims.map((claim) => [claim._id, claim]))
-  const verdicts = writes.verdicts.map((verdict) =>
-    toVerdictRecord(verdict, claimsById.get(verdict.claim_id)),
-  )
-  const storing = ctx.database.transaction(async (session) => {
-    // Making or endorsing a proposal also writes its author's counts, so a concurrent one conflicts with this
-    // transaction: what is read here still holds at the commit.
-    for (const [agentId, count] of await ctx.claims.countUnendorsed([...unendorsed.keys()], session))
-      if (count !== unendorsed.get(agentId))
-        throw new Overtaken(`the proposals of ${agentId} have changed since they were read`)
-    // A claim that these verdicts leave as it is may have been taken back by an election since it was read.
-    const moved = new Set(writes.moved.map(({ before }) => before._id))
-    const others = claims.filter(({ _id }) => !moved.has(_id)).map(({ _id }) => _id)
-    if (others.length > 0 && (await ctx.claims.countThere(others, session)) < others.length)
-      throw new Overtaken('one of these claims is gone since it was read')
-    await write(ctx, { ...writes, verdicts }, session)
-  })
-  await orOvertaken(storing, STANDING_VERDICT_KEY)
-}
-
-/** Stores writes and their counts. @throws as the store's write() */
+/** Stores writes and their counts. */
 async function write(
   ctx: ClaimContext,
   writes: ClaimWrites & Pick<Writes, 'counts'>,
   session: Session,
 ): Promise<void> {
-  // Not in parallel: the commands of one transaction must be sent one after the other.
   await ctx.claims.write(writes, session)
   await ctx.agents.addToRecords(writes.counts, session)
 }

@@ -22,7 +22,7 @@ export interface ClaimStepRule {
   text: string
 }
 
-/** Every step is one conditional update that names the status and the numbers of standing verdicts. */
+/** Every step is an update in the transaction that has read the claim. */
 export const CLAIM_STEPS = {
   verdict: {
     from: CLAIM_STATUSES,

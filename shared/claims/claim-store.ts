@@ -1,21 +1,29 @@
 import type { Connection } from 'mongoose'
 import { authorBannedField, BY_AUTHOR_INDEX, createSetAuthorBanned, LISTED } from '../agents/author-ban.ts'
 import type { Past } from '../platform/list-per-agent.ts'
-import { Overtaken, type Session, within } from '../platform/database.ts'
+import type { Session } from '../platform/database.ts'
 import { createIdBatchRead } from '../platform/group-commit.ts'
 import { hiddenFields, createSetHidden } from '../ledger/hidden.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import { pushing, indexMarks, tellsField } from '../events/mark.ts'
 import { MAX_UNENDORSED_PROPOSALS, PARSED_AT_ONCE } from '../platform/limits.ts'
 import type { Writes } from './claim-changes.ts'
-import { claimFields, PROPOSAL, verdictFields } from './claim.ts'
+import { claimFields, OUTCOMES, PROPOSAL, verdictFields } from './claim.ts'
 import type { ClaimRecord, ClaimStatus, VerdictRecord } from './claim.ts'
-import { only, schemaOf, some } from '../platform/fields.ts'
+import { maybe, only, schemaOf, some, type RecordOf } from '../platform/fields.ts'
 import { pick } from '../platform/omit-undefined.ts'
 import { rawOf, recordsOf } from '../platform/records.ts'
 
-const claimSchema = schemaOf<ClaimRecord>('claims', {
+/**
+ * Of a proposal: its `standing.true`, which is in no index itself. For an update within a transaction MongoDB 6.0 parses
+ * the list of a collection's indexes twice for each index, unless no index has a field that changes.
+ */
+const endorsementsField = { endorsements: maybe.number }
+type StoredClaim = ClaimRecord & RecordOf<typeof endorsementsField>
+
+const claimSchema = schemaOf<StoredClaim>('claims', {
   ...claimFields,
+  ...endorsementsField,
   ...hiddenFields,
   ...authorBannedField,
   ...tellsField,
@@ -33,8 +41,11 @@ const COMING_OVERDUE = { status: 'open', resolve_by: some } as const
 claimSchema.index({ resolve_by: 1 }, only(COMING_OVERDUE, 'coming_overdue'))
 claimSchema.index({ agent_id: 1, resolve_by: 1 }, only(COMING_OVERDUE, 'coming_overdue_by_agent'))
 const PROPOSALS = { kind: PROPOSAL }
-claimSchema.index({ author_banned: 1, 'standing.true': -1, _id: -1 }, only(PROPOSALS, 'proposals_by_rank'))
-claimSchema.index({ agent_id: 1, 'standing.true': 1 }, only(PROPOSALS, 'proposals_of_an_agent'))
+claimSchema.index(
+  { author_banned: 1, endorsements: -1, _id: -1 },
+  only(PROPOSALS, 'proposals_by_endorsements'),
+)
+claimSchema.index({ agent_id: 1, endorsements: 1 }, only(PROPOSALS, 'endorsements_by_agent'))
 indexMarks(claimSchema)
 claimSchema.index(...PENDING_INDEX)
 
@@ -43,15 +54,7 @@ const verdictSchema = schemaOf<VerdictRecord>('verdicts', {
   ...tellsField,
   ...pendingField,
 })
-/**
- * First field of the index that allows an agent one standing verdict on a claim; duplicate-key errors name
- * it.
- */
-export const STANDING_VERDICT_KEY = 'claim_id'
-verdictSchema.index(
-  { [STANDING_VERDICT_KEY]: 1, agent_id: 1 },
-  only({ superseded: false }, 'one_standing_verdict', true),
-)
+verdictSchema.index({ claim_id: 1, agent_id: 1 }, only({ superseded: false }, 'one_standing_verdict', true))
 verdictSchema.index({ claim_id: 1, _id: -1 })
 verdictSchema.index({ agent_id: 1, _id: -1 })
 indexMarks(verdictSchema)
@@ -67,10 +70,10 @@ export interface ClaimFilter {
 export type ClaimWrites = Pick<Writes, 'claims' | 'supersededIds' | 'moved'> & { verdicts: VerdictRecord[] }
 
 export function createClaimStore(connection: Connection) {
-  const claims = connection.model<ClaimRecord>('Claim', claimSchema)
+  const claims = connection.model<StoredClaim>('Claim', claimSchema)
   const verdicts = connection.model<VerdictRecord>('Verdict', verdictSchema)
   // The most frequent reads and writes go past mongoose's documents.
-  const raw = () => rawOf<ClaimRecord>(claims)
+  const raw = () => rawOf<StoredClaim>(claims)
   const rawVerdicts = () => rawOf<VerdictRecord>(verdicts)
   const findById = createIdBatchRead(raw)
   return {
@@ -82,93 +85,74 @@ export function createClaimStore(connection: Connection) {
      * Reads the claims that these verdicts are on, of any status, without `pending` and `tells`; one that
      * doesn't exist is left out.
      */
-    findByVerdicts: (newVerdicts: readonly Pick<VerdictRecord, 'claim_id'>[]): Promise<ClaimRecord[]> =>
+    findByVerdicts: (
+      newVerdicts: readonly Pick<VerdictRecord, 'claim_id'>[],
+      session: Session,
+    ): Promise<ClaimRecord[]> =>
       raw()
         .find(
           { _id: { $in: [...new Set(newVerdicts.map(({ claim_id: id }) => id))] } },
-          { ...SHOWN, batchSize: newVerdicts.length + 1 },
+          { ...SHOWN, batchSize: newVerdicts.length + 1, session },
         )
         .toArray(),
-    /**
-     * Reads the standing verdicts by any of the given agents on any of the given claims, so also of pairs
-     * that aren't among the given ones.
-     */
-    findStandingVerdicts: (
+    /** Reads the verdicts of these agents on these claims that stand. */
+    async findStandingVerdicts(
       pairs: readonly Pick<VerdictRecord, 'claim_id' | 'agent_id'>[],
-    ): Promise<VerdictRecord[]> =>
-      rawVerdicts()
-        .find(
-          {
-            claim_id: { $in: [...new Set(pairs.map(({ claim_id: id }) => id))] },
-            agent_id: { $in: [...new Set(pairs.map(({ agent_id: id }) => id))] },
-            superseded: false,
-          },
-          {
-            hint: 'one_standing_verdict',
-            projection: { claim_id: 1, agent_id: 1, outcome: 1 },
-            batchSize: 1_000,
-          },
-        )
-        .toArray(),
+      session: Session,
+    ): Promise<VerdictRecord[]> {
+      const byClaim = Map.groupBy(pairs, ({ claim_id: id }) => id)
+      const onClaims = [...byClaim].map(([claimId, ofClaim]) => ({
+        claim_id: claimId,
+        agent_id: { $in: ofClaim.map(({ agent_id: id }) => id) },
+        superseded: false,
+      }))
+      const options = { hint: 'one_standing_verdict', batchSize: pairs.length + 1, session }
+      const projection = { claim_id: 1, agent_id: 1, outcome: 1 }
+      return rawVerdicts()
+        .find({ $or: onClaims }, { ...options, projection })
+        .toArray()
+    },
     /**
-     * Stores changes in the session's transaction: inserts claims and verdicts, marks verdicts as superseded,
-     * and sets the status and counts of claims that have moved.
-     *
-     * @throws Overtaken if a record has changed since it was read; the caller must abort
-     * @throws a duplicate-key error if another verdict of an agent on the same claim was stored meanwhile;
-     *   the caller must abort
+     * Stores changes in the session's transaction, in which all that they rest on was read: inserts claims and
+     * verdicts, marks verdicts as superseded, and sets the status and counts of claims that have moved.
      */
-    async write(changes: ClaimWrites, session: Session): Promise<void> {
-      if (changes.claims.length > 0) await raw().insertMany(changes.claims, { session })
+    async write({ claims, verdicts, supersededIds, moved }: ClaimWrites, session: Session): Promise<void> {
+      if (claims.length > 0) await raw().insertMany(claims.map(withEndorsements), { session })
       // Before the insert: the unique index allows an agent one standing verdict on a claim.
-      if (changes.supersededIds.length > 0) {
-        const filter = { _id: { $in: changes.supersededIds }, superseded: false }
-        const { matchedCount } = await rawVerdicts().updateMany(
-          filter,
+      if (supersededIds.length > 0)
+        await rawVerdicts().updateMany(
+          { _id: { $in: supersededIds } },
           { $set: { superseded: true } },
           { session },
         )
-        if (matchedCount !== changes.supersededIds.length)
-          throw new Overtaken('one of these verdicts was superseded since it was read')
-      }
-      if (changes.verdicts.length > 0) await rawVerdicts().insertMany(changes.verdicts, { session })
-      if (changes.moved.length > 0) {
-        const updates = changes.moved.map(({ before, after, entries = [], tells = [] }) => ({
-          updateOne: {
-            filter: unchangedSince(before),
-            update: {
-              $set: pick(after, 'status', 'standing', 'accepted_at'),
-              ...pushing({ pending: entries, tells }),
-            },
-          },
-        }))
-        const { matchedCount } = await raw().bulkWrite(updates, { session })
-        if (matchedCount !== updates.length)
-          throw new Overtaken('one of these claims has changed since it was read')
-      }
+      if (verdicts.length > 0) await rawVerdicts().insertMany(verdicts, { session })
+      const updates = moved.map(({ after, entries = [], tells = [] }) => ({
+        updateOne: {
+          filter: { _id: after._id },
+          update: { $set: movedFields(after), ...pushing({ pending: entries, tells }) },
+        },
+      }))
+      if (updates.length > 0) await raw().bulkWrite(updates, { session })
     },
-    /** Counts those of the claims that are on record. */
-    countThere: (ids: readonly string[], session: Session): Promise<number> =>
-      raw().countDocuments({ _id: { $in: [...ids] } }, within(session)),
     /**
      * Counts for each agent its proposals that are neither endorsed nor accepted, up to
      * MAX_UNENDORSED_PROPOSALS + 1.
      *
      * @returns the numbers by agent id
      */
-    async countUnendorsed(agentIds: readonly string[], session?: Session): Promise<Map<string, number>> {
+    async countUnendorsed(agentIds: readonly string[], session: Session): Promise<Map<string, number>> {
       const counts = new Map<string, number>()
       for (const agentId of agentIds) {
         const unendorsed = {
           kind: PROPOSAL,
           agent_id: agentId,
-          'standing.true': 0,
+          endorsements: 0,
           status: { $ne: 'accepted' as const },
         }
         const options = {
-          hint: 'proposals_of_an_agent',
+          hint: 'endorsements_by_agent',
           limit: MAX_UNENDORSED_PROPOSALS + 1,
-          ...within(session),
+          session,
         }
         counts.set(agentId, await raw().countDocuments(unendorsed, options))
       }
@@ -209,16 +193,16 @@ export function createClaimStore(connection: Connection) {
           ? {}
           : {
               $or: [
-                { 'standing.true': { $lt: after.standing.true } },
-                { 'standing.true': after.standing.true, _id: { $lt: after._id } },
+                { endorsements: { $lt: after.standing.true } },
+                { endorsements: after.standing.true, _id: { $lt: after._id } },
               ],
             }
       return claims
         .find({ kind: PROPOSAL, ...LISTED, ...later }, { pending: 0 })
-        .sort({ 'standing.true': -1, _id: -1 })
+        .sort({ endorsements: -1, _id: -1 })
         .limit(limit)
         .batchSize(PARSED_AT_ONCE)
-        .hint('proposals_by_rank')
+        .hint('proposals_by_endorsements')
         .lean<ClaimRecord[]>()
     },
     /** Lists claims that are stored as open and whose `resolve_by` has passed, the longest overdue first. */
@@ -254,6 +238,15 @@ export function createClaimStore(connection: Connection) {
 
 export type ClaimStore = ReturnType<typeof createClaimStore>
 
+/**
+ * Makes proposals say how many endorsements they have, for schema 4, and later those that a process of an older version
+ * made or endorsed during the upgrade. It may be run again.
+ */
+export async function storeEndorsements(connection: Connection): Promise<void> {
+  const differs = { ...PROPOSALS, $expr: { $ne: ['$endorsements', '$standing.true'] } }
+  await connection.collection('claims').updateMany(differs, [{ $set: { endorsements: '$standing.true' } }])
+}
+
 /** Returns a filter for claims by agents other than those of `past.notBy`. */
 const notBy = (past: Past<ClaimRecord>) =>
   past.notBy.length === 0 ? {} : { agent_id: { $nin: [...past.notBy] } }
@@ -266,16 +259,19 @@ export const comingOverdue = (nowSeconds: number) => ({
   resolve_by: { $lte: nowSeconds },
 })
 
-/** Returns a filter for this claim if its status and counts are still those that were read. */
-function unchangedSince(claim: ClaimRecord) {
-  const { _id, status, standing } = claim
-  return {
-    _id,
-    status,
-    'standing.true': standing.true,
-    'standing.false': standing.false,
-    'standing.void': standing.void,
-  }
+const withEndorsements = (claim: ClaimRecord): StoredClaim =>
+  claim.kind === PROPOSAL ? { ...claim, endorsements: claim.standing.true } : claim
+
+/** The fields that a move may change. One that it leaves as it is isn't written, nor are its indexes. */
+function movedFields(after: ClaimRecord) {
+  const { standing, ...others } = pick(
+    withEndorsements(after),
+    'status',
+    'standing',
+    'accepted_at',
+    'endorsements',
+  )
+  return { ...others, ...Object.fromEntries(OUTCOMES.map((one) => [`standing.${one}`, standing[one]])) }
 }
 
 /**

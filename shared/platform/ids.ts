@@ -1,3 +1,4 @@
+import { randomFillSync } from 'node:crypto'
 import { monotonicFactory } from 'ulid'
 import { reportTracedRecord } from './tracing.ts'
 
@@ -25,8 +26,21 @@ export const ID_PREFIXES = {
 
 export type RecordKind = keyof typeof ID_PREFIXES
 
+/** Random bytes for many ids: an id takes 16, and each call for some costs more than to make the id. */
+const randomBytes = new Uint8Array(4_096)
+let usedBytes = randomBytes.length
+
+/** A number from 0 to below 1. */
+function drawFraction(): number {
+  if (usedBytes === randomBytes.length) {
+    randomFillSync(randomBytes)
+    usedBytes = 0
+  }
+  return Number(randomBytes[usedBytes++]) / 256
+}
+
 // One for the process: within a millisecond, or if the clock goes back, it counts up from the last id.
-const nextUlid = monotonicFactory()
+const nextUlid = monotonicFactory(drawFraction)
 
 /**
  * Makes a new id: prefix, `_`, and a ULID in lower case (48 bits of milliseconds, 80 random bits, Crockford's

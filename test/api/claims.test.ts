@@ -2,10 +2,12 @@ import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { acceptProposal, storeOverdueClaims } from '../../shared/claims/claim-service.ts'
+import { storeEndorsements } from '../../shared/claims/claim-store.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { listPending } from '../support/stored.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
+import { checkChain } from '../../workers/jobs/check-chain.ts'
 
 interface Claim {
   id: string
@@ -241,9 +243,9 @@ describe('verdicts', () => {
     await resolve(id, 'true', judge(2))
     const { claims } = service.ctx
     const { findByVerdicts } = claims
-    claims.findByVerdicts = async (onClaims) => {
+    claims.findByVerdicts = async (onClaims, session) => {
       claims.findByVerdicts = findByVerdicts
-      const found = await findByVerdicts(onClaims)
+      const found = await findByVerdicts(onClaims, session)
       const body = { claim_id: id, outcome: 'true' }
       expect((await other.call('POST', '/claim/resolve', { token: judge(3).token, body })).status).toBe(200)
       return found
@@ -431,6 +433,35 @@ describe('proposals', () => {
       two,
       one,
     ])
+  })
+
+  it('of before an upgrade have their place after it', async () => {
+    const agent = await service.register()
+    const [old, other] = [await propose(agent), await propose(agent)]
+    await resolve(old.id, 'true', judge(0))
+    const { models } = service.ctx.claims
+    await models.claims.updateMany({ agent_id: agent.id }, { $unset: { endorsements: 1 } })
+    await storeEndorsements(service.ctx.database.connection)
+    const ranked = (await readProposals()).filter(({ agent_id: by }) => by === agent.id)
+    expect(ranked.map(({ id }) => id)).toEqual([old.id, other.id])
+    const unendorsed = await service.ctx.database.transaction((session) =>
+      service.ctx.claims.countUnendorsed([agent.id], session),
+    )
+    expect(unendorsed.get(agent.id)).toBe(1)
+  })
+
+  it('that a process of an older version makes and endorses during an upgrade have their place after the hourly check', async () => {
+    const agent = await service.register()
+    const [endorsed, made] = [await propose(agent), await propose(agent)]
+    const { claims } = service.ctx.claims.models
+    await claims.collection.updateOne({ _id: endorsed.id as never }, { $set: { 'standing.true': 1 } })
+    await claims.collection.updateOne({ _id: made.id as never }, { $unset: { endorsements: 1 } })
+    await checkChain(service.ctx)
+    expect(
+      (await claims.collection.find({ agent_id: agent.id }).sort({ _id: 1 }).toArray()).map(
+        ({ endorsements }) => endorsements as number,
+      ),
+    ).toEqual([1, 0])
   })
 
   // holds: rules.claims.statements.the_operator_accepts_a_proposal_with

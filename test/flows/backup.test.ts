@@ -148,7 +148,7 @@ describe('a backup', () => {
     const manifest = JSON.parse(fs.readFileSync(path.join(backup, 'manifest.json'), 'utf8')) as Manifest
     expect(manifest).toMatchObject({
       format: 1,
-      schema: 3,
+      schema: 4,
       cluster_time: expect.stringMatching(/^\d+\.\d+$/),
       keys: expect.arrayContaining([
         { name: 'seal key', file: keyFile, copied: false },

@@ -68,7 +68,7 @@ const MANIFEST = {
     format: 1,
     version: '1.0.0',
     commit: 'abc',
-    schema: 3,
+    schema: 4,
     at: 1,
     cluster_time: '1.2',
     database: 'agents',

@@ -33,13 +33,13 @@ async function open(changesNothing = false): Promise<void> {
 const stored = () => readSchema(service.ctx.database.connection)
 
 it('a database without a version gets one from the first process that starts on it, once, and is left alone by who only looks', async () => {
-  await expect(open(true)).rejects.toThrow(/has schema 0 and this program, .*, needs 3: start the network/)
+  await expect(open(true)).rejects.toThrow(/has schema 0 and this program, .*, needs 4: start the network/)
   expect(await stored()).toBeUndefined()
   // Several at once: one upgrades it, the others wait.
   await Promise.all(Array.from({ length: 3 }, () => open()))
   expect(await stored()).toEqual({
     _id: 'schema',
-    version: 3,
+    version: 4,
     since: expect.any(Number),
     by: describeBuild(),
   })
@@ -49,7 +49,7 @@ it('a database without a version gets one from the first process that starts on 
 it('a database is upgraded in order from the version that it has, and not again', async () => {
   const { connection } = service.ctx.database
   const ran: number[] = []
-  const steps = [1, 2, 3, 4, 5].map((to) => ({
+  const steps = [1, 2, 3, 4, 5, 6].map((to) => ({
     to,
     what: 'a test',
     run: () => Promise.resolve(void ran.push(to)),
@@ -58,8 +58,8 @@ it('a database is upgraded in order from the version that it has, and not again'
   for (const one of tries)
     if (one.status === 'rejected') expect(one.reason).toMatchObject({ name: 'NotYetMade' })
   await migrate(connection, steps, service.ctx.log)
-  expect(ran).toEqual([4, 5])
-  expect((await stored())?.version).toBe(5)
+  expect(ran).toEqual([5, 6])
+  expect((await stored())?.version).toBe(6)
 })
 
 it('a newer database is refused by a process of an older version, which says so and changes nothing', async () => {
@@ -68,10 +68,10 @@ it('a newer database is refused by a process of an older version, which says so 
   for (const changesNothing of [false, true]) {
     const opening = open(changesNothing)
     await expect(opening).rejects.toThrow(StartError)
-    await expect(opening).rejects.toThrow(/has schema 5, made by .*knows 3 at most: start a newer program/)
+    await expect(opening).rejects.toThrow(/has schema 6, made by .*knows 4 at most: start a newer program/)
   }
   expect((await connection.listCollections()).map(({ name }) => name)).not.toContain('reports')
-  await connection.collection('schema').updateOne({}, { $set: { version: 3 } })
+  await connection.collection('schema').updateOne({}, { $set: { version: 4 } })
   await open()
 })
 
