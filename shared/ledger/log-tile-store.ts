@@ -1,7 +1,7 @@
 import mongoose, { type Connection, type Model } from 'mongoose'
 import { edgeTiles, logRootFromTiles } from '../crypto/log-tree.ts'
 import { HASH_BYTES, type Tile } from '../crypto/merkle.ts'
-import { DUPLICATE_KEY, MAJORITY } from '../platform/database.ts'
+import { DUPLICATE_KEY, MAJORITY, unavailable } from '../platform/database.ts'
 import { bytes, number, schemaOf, text, type RecordOf } from '../platform/fields.ts'
 import { rawOf } from '../platform/records.ts'
 
@@ -30,6 +30,8 @@ export function createLogTileStore(connection: Connection) {
   /**
    * Stores each given tile unless the stored one is as wide or wider, so that a late writer doesn't take
    * back what another has added.
+   *
+   * @throws Refusal `unavailable` if another has just stored one of them and no majority has it yet
    */
   async function put(given: readonly Tile[]): Promise<void> {
     if (given.length === 0) return
@@ -50,6 +52,13 @@ export function createLogTileStore(connection: Connection) {
       if (!(error instanceof mongoose.mongo.MongoBulkWriteError)) throw error
       const failed = [error.writeErrors].flat()
       if (failed.length === 0 || !failed.every(({ code }) => code === DUPLICATE_KEY)) throw error
+      // Who stored it may not have heard yet whether a majority has it: an election could take it back.
+      const wanted = new Map(given.map((tile) => [tileId(tile), tile.hashes.length / HASH_BYTES]))
+      const lasting = await rawTiles()
+        .find({ _id: { $in: [...wanted.keys()] } }, { ...MAJORITY, projection: { width: 1 } })
+        .toArray()
+      for (const { _id, width } of lasting) if (width >= (wanted.get(_id) ?? 0)) wanted.delete(_id)
+      if (wanted.size > 0) throw unavailable(error)
     }
   }
 

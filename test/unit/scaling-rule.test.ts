@@ -27,18 +27,15 @@ describe('the rule by which processes are added and removed', () => {
     expect(scaler.decide(15_000, [2], 2)).toBe(4)
   })
 
-  it('shrinks after a minute of calm, by half every 30 s, to no less than the least', () => {
+  it('shrinks after a minute of calm to the most that was wanted in that minute', () => {
     const scaler = scalerOf('shares')
     const calm = [0, 0]
     expect(scaler.decide(0, [4, 0], 8)).toBe(16)
-    expect(scaler.decide(15_000, calm, 16)).toBe(16)
+    expect(scaler.decide(15_000, [0, 1.7], 16)).toBe(16)
     expect(scaler.decide(60_000, calm, 16)).toBe(16)
-    expect(scaler.decide(75_001, calm, 16)).toBe(8)
-    expect(scaler.decide(90_000, calm, 8)).toBe(8)
-    expect(scaler.decide(105_001, calm, 8)).toBe(4)
-    expect(
-      [135_002, 165_003, 195_004].map((atMs, place) => scaler.decide(atMs, calm, 4 / 2 ** place)),
-    ).toEqual([2, 1, 1])
+    expect(scaler.decide(60_001, calm, 16)).toBe(3)
+    expect(scaler.decide(75_001, calm, 3)).toBe(1)
+    expect(scaler.decide(90_001, calm, 1)).toBe(1)
   })
 
   it('asks for the age of a queue or for used processor time, which processes tell', () => {
