@@ -61,8 +61,8 @@ export type KeyChanges = BigUint64Array
 const PLACE_BITS = 24
 const ID_BITS = 40
 
-/** Lists the changes of entries that change a key, in their order. Of an entry that names no agent there is none. */
-export function listKeyChanges(entries: readonly { _id: number; agentId: unknown }[]): KeyChanges {
+/** Packs the changes that entries make to keys, in their order. Of an entry that names no agent there is none. */
+export function packKeyChanges(entries: readonly { _id: number; agentId: unknown }[]): KeyChanges {
   const named = entries.filter(({ agentId }) => typeof agentId === 'string')
   return BigUint64Array.from(named, ({ _id, agentId }) => {
     const place = placeOf(agentId as string).readUIntBE(0, PLACE_BITS / 8)
@@ -299,7 +299,7 @@ function keyPiecesOf(source: KeyEntries, top: Part): KeyPieces {
     list: () => listPieces(top, ''),
     async with(entries) {
       const changing = entries.filter(({ kind }) => keyFieldOf(kind) !== undefined)
-      const changes = listKeyChanges(changing.map(({ _id, data }) => ({ _id, agentId: data?.['agent_id'] })))
+      const changes = packKeyChanges(changing.map(({ _id, data }) => ({ _id, agentId: data?.['agent_id'] })))
       const given = new Map(changing.map((entry) => [entry._id, entry]))
       return keyPiecesOf(source, await changeIn(top, changes.sort(), 0, given))
     },

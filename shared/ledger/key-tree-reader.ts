@@ -7,7 +7,7 @@ import type { KeyPieceStore, TreeAt } from './key-piece-store.ts'
 import {
   createKeyPieces,
   KeyEntriesDiffer,
-  listKeyChanges,
+  packKeyChanges,
   type KeyChanges,
   type KeyEntries,
   type KeyPieces,
@@ -60,7 +60,7 @@ export function createKeyTreeReader({ listChanges, read, stored }: Source) {
     const pages: KeyChanges[] = []
     for (let from = afterId; from < toId;) {
       const page = await listChanges(from, toId, PAGE_CHANGES)
-      pages.push(listKeyChanges(page))
+      pages.push(packKeyChanges(page))
       from = page.length < PAGE_CHANGES ? toId : (page.at(-1)?._id ?? toId)
     }
     const all = new BigUint64Array(pages.reduce((length, page) => length + page.length, 0))

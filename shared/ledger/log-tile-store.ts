@@ -35,13 +35,13 @@ export function createLogTileStore(connection: Connection) {
    */
   async function put(given: readonly Tile[]): Promise<void> {
     if (given.length === 0) return
-    const writes = given.map(({ level, index, hashes }) => {
-      const width = hashes.length / HASH_BYTES
+    const writes = given.map((tile) => {
+      const width = widthOf(tile)
       // If the stored tile is as wide, the upsert fails with a duplicate `_id`.
       return {
         updateOne: {
-          filter: { _id: tileId({ level, index }), width: { $lt: width } },
-          update: { $set: { width, hashes } },
+          filter: { _id: tileId(tile), width: { $lt: width } },
+          update: { $set: { width, hashes: tile.hashes } },
           upsert: true,
         },
       }
@@ -53,12 +53,11 @@ export function createLogTileStore(connection: Connection) {
       const failed = [error.writeErrors].flat()
       if (failed.length === 0 || !failed.every(({ code }) => code === DUPLICATE_KEY)) throw error
       // Who stored it may not have heard yet whether a majority has it: an election could take it back.
-      const wanted = new Map(given.map((tile) => [tileId(tile), tile.hashes.length / HASH_BYTES]))
       const lasting = await rawTiles()
-        .find({ _id: { $in: [...wanted.keys()] } }, { ...MAJORITY, projection: { width: 1 } })
+        .find({ _id: { $in: given.map(tileId) } }, { ...MAJORITY, projection: { width: 1 } })
         .toArray()
-      for (const { _id, width } of lasting) if (width >= (wanted.get(_id) ?? 0)) wanted.delete(_id)
-      if (wanted.size > 0) throw unavailable(error)
+      const widths = new Map(lasting.map(({ _id, width }) => [_id, width]))
+      if (given.some((tile) => (widths.get(tileId(tile)) ?? 0) < widthOf(tile))) throw unavailable(error)
     }
   }
 
@@ -79,7 +78,7 @@ export function createLogTileStore(connection: Connection) {
         return {
           updateOne: {
             filter: { _id: tileId({ level, index }), hashes: found },
-            update: { $set: { width: hashes.length / HASH_BYTES, hashes } },
+            update: { $set: { width: widthOf({ hashes }), hashes } },
           },
         }
       })
@@ -103,6 +102,8 @@ export function createLogTileStore(connection: Connection) {
 export type LogTileStore = ReturnType<typeof createLogTileStore>
 
 const tileId = ({ level, index }: TilePlace): string => `${level}/${index}`
+/** How many hashes it has. */
+const widthOf = ({ hashes }: Pick<Tile, 'hashes'>): number => hashes.length / HASH_BYTES
 
 /**
  * Reads tiles at once.

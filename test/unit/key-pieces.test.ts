@@ -6,7 +6,7 @@ import type { EntryRecord } from '../../shared/ledger/entry.ts'
 import {
   createKeyPieces,
   KeyEntriesDiffer,
-  listKeyChanges,
+  packKeyChanges,
   type KeyPieces,
 } from '../../shared/ledger/key-pieces.ts'
 import { createKeyTreeReader, readTreeAsStated } from '../../shared/ledger/key-tree-reader.ts'
@@ -82,7 +82,7 @@ describe('the tree of keys in pieces', () => {
         pieces = await (next(2) === 0
           ? pieces.with(page)
           : pieces.withListed(
-              listKeyChanges(listed.map(({ _id, data }) => ({ _id, agentId: data['agent_id'] }))).sort(),
+              packKeyChanges(listed.map(({ _id, data }) => ({ _id, agentId: data['agent_id'] }))).sort(),
             ))
         if (next(3) === 0) await expectSame(pieces, whole(entries.slice(0, at)), asked.slice(0, 2))
       }
