@@ -275,8 +275,8 @@ async function fill(
     expires: new Date(Date.now() + DAY_MS),
   }))
   await connection
-    .collection<{ _id: string }>('event_heads')
-    .insertOne({ _id: reader._id, seq: half } as { _id: string })
+    .collection<{ _id: string; seq: number }>('event_heads')
+    .insertOne({ _id: reader._id, seq: half })
   await store('entries', (index) => ({
     _id: index + 1,
     source: `record-${index}/made`,

@@ -43,25 +43,34 @@ interface Behavior {
   policies: { type: 'Percent' | 'Pods'; value: number; periodSeconds: number }[]
 }
 
+interface Kustomization {
+  patches: { patch: string }[]
+}
+
+/** One change of a patch; `value` is that of `/spec/advanced`, the only one that is read. */
+interface Change {
+  path: string
+  value: { horizontalPodAutoscalerConfig: { behavior: { scaleUp: Behavior; scaleDown: Behavior } } }
+}
+
+const readFile = (name: string): string =>
+  fs.readFileSync(new URL(`../../../deploy/kubernetes/autoscaled/${name}`, import.meta.url), 'utf8')
+const parseYaml = <T>(text: string): T[] => parseAllDocuments(text).map((one) => one.toJS() as T)
+
 /** No change for a value within a tenth of the threshold. */
 const TOLERANCE = 0.1
 
 /** Reads the rule of a pool as it is shipped. */
 export function readScalingRule(name: string): ScalingRule {
-  const read = (file: string): unknown[] =>
-    parseAllDocuments(
-      fs.readFileSync(new URL(`../../../deploy/kubernetes/autoscaled/${file}`, import.meta.url), 'utf8'),
-    ).map((one) => one.toJS() as unknown)
-  const object = (read('scale.yaml') as ScaledObject[]).find(({ metadata }) => metadata.name === name)
-  if (object === undefined) throw new Error(`there is no ScaledObject ${name}`)
-  const [{ patches }] = read('kustomization.yaml') as [{ patches: { patch: string }[] }]
-  const changes = patches.flatMap(
-    ({ patch }) => parseAllDocuments(patch)[0]?.toJS() as { path: string; value?: unknown }[],
+  const object = parseYaml<ScaledObject>(readFile('scale.yaml')).find(
+    ({ metadata }) => metadata.name === name,
   )
-  const advanced = changes.find(({ path }) => path === '/spec/advanced')?.value as {
-    horizontalPodAutoscalerConfig: { behavior: { scaleUp: Behavior; scaleDown: Behavior } }
-  }
-  const { scaleUp, scaleDown } = advanced.horizontalPodAutoscalerConfig.behavior
+  const advanced = parseYaml<Kustomization>(readFile('kustomization.yaml'))
+    .flatMap(({ patches }) => patches)
+    .flatMap(({ patch }) => parseYaml<Change[]>(patch).flat())
+    .find(({ path }) => path === '/spec/advanced')
+  if (object === undefined || advanced === undefined) throw new Error(`there is no whole rule for ${name}`)
+  const { scaleUp, scaleDown } = advanced.value.horizontalPodAutoscalerConfig.behavior
   const { minReplicaCount: min, maxReplicaCount: max, triggers } = object.spec
   return {
     min,
