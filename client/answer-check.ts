@@ -118,7 +118,7 @@ const TYPES: Readonly<Record<string, readonly [what: string, isIt: (value: unkno
 const texts = new Map(FORMS.map((line) => line.split(/ (.*)/) as [name: string, form: string]))
 const schemas = new Map<string, Schema>()
 
-/** Returns the schema of this name, or one that allows any value if there is none. @internal */
+/** Returns the schema with this name. An unknown name gives a schema that allows any value. @internal */
 export function schemaOf(name: string): Schema {
   const schema = schemas.get(name) ?? readForm(texts.get(name) ?? '')
   schemas.set(name, schema)

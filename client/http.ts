@@ -334,7 +334,7 @@ function describeText(text: string): string {
   return `something that is not this service's answer: ${JSON.stringify(start)}`
 }
 
-/** Retry-After in seconds from now (RFC 9110 section 10.2.3: seconds or a date); undefined if there is none. */
+/** Parses Retry-After (RFC 9110 section 10.2.3). @returns seconds from now; undefined without the header */
 function readRetryAfter(text: string | null): number | undefined {
   if (text === null) return undefined
   if (/^\d{1,9}$/.test(text)) return Number(text)

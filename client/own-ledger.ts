@@ -190,7 +190,7 @@ export function expectRotation(watchFile: string): void {
   })
 }
 
-/** Reads the file; undefined if there is none, or it holds something else: then the next look is the first. */
+/** Reads the file; undefined if it is missing or invalid. Then the next look counts as the first. */
 function readWatch(watchFile: string): Watch | undefined {
   return readPrivateFile(watchFile, (text) => {
     const { after, asked, seen } = (parseJson(text) ?? {}) as Record<keyof Watch, unknown>

@@ -147,7 +147,7 @@ function forgetOldKeys(session: Session): VerbOutput {
   }
 }
 
-/** What messages are sealed and opened with: keys of this agent, which are made if there are none, and those it knows. */
+/** The keys with which messages are sealed and opened: this agent's own, made if it has none, and those it knows. */
 export async function messagingOf(session: Session, unsealedKey: boolean) {
   const { client } = await session.authenticate()
   const { tokenFile, trust } = session

@@ -217,7 +217,7 @@ export function findTokenFile(home: string, baseUrl: string): string {
   return files.find((file) => existsSync(file)) ?? tokenFilePath(home, baseUrl)
 }
 
-/** The URL in a token file; undefined if there is none, or it can't be read: the verb that uses it says why. */
+/** The URL in a token file; undefined for a missing or unreadable file: the verb that needs the file reports the error. */
 function readTokenUrl(tokenFile: string): string | undefined {
   try {
     return readTokenFile(tokenFile)?.url

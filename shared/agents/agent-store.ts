@@ -158,8 +158,9 @@ export function createAgentStore(connection: Connection, patienceMs: number) {
     },
     /**
      * Reads what authentication needs to know of the agent that has this token key, or undefined if no agent
-     * has it, as a majority of the database has it. A rotation counts once no election can take it back: until
-     * then the old token is valid and the new one isn't. Else an agent that was refused, or served, might keep the wrong token for ever.
+     * has it. It reads what a majority of the database's members has. So a rotation counts once no election can
+     * take it back: until then the old token is valid and the new one isn't. Otherwise an agent that was refused,
+     * or served, might keep the wrong token for ever.
      *
      * @throws Refusal `unavailable` if it stays unknown whether a rotation lasts
      */

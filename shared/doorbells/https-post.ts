@@ -23,7 +23,7 @@ export type Posted =
   | { kind: 'answered'; status: number; /** The first READ_BYTES of the body, if asked for. */ text: string }
   | { kind: 'failed'; why: string }
 
-/** Resolves a host to the addresses that may be connected to. @throws Error that says why there are none */
+/** Resolves a host to the addresses to which connections are allowed. @throws Error that says why there are none */
 export type ResolveHost = (host: string, port: number) => Promise<readonly string[]>
 
 /**

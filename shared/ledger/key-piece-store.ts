@@ -29,8 +29,9 @@ export interface TreeAt {
 }
 
 /**
- * Creates the store of the last tree. Losing it costs time alone. Pieces are written first and the tree's root last, so
- * what is half written, or of two writers, has another root than it says, and then there is none.
+ * Creates the store of the last tree. Losing the tree costs time alone. All pieces are written before the root. If a write
+ * stopped half-way, or two processes wrote at once, the pieces give another root than the stored one: then the tree
+ * counts as missing.
  */
 export function createKeyPieceStore(connection: Connection) {
   const model = connection.model<PieceRecord>('KeyPiece', pieceSchema)

@@ -130,8 +130,8 @@ export async function handOutUnread(ctx: MessageContext, inbox: Inbox, peek: boo
  * are marked as read. So a reader that always reads this way misses nothing.
  *
  * A message that was committed late may have been handed out after one with a greater id. Messages with a
- * greater id that were handed out before the given one are therefore given again, if it is the last page and has room, at
- * its front: the last message of a page is always the right one to continue from, and the reading ends.
+ * greater id that were handed out before the given one are therefore given again at the front of the last page, if
+ * it has room: the last message of a page is always the right one to continue from, and the reading ends.
  *
  * @param after a message's id, or `0` for the beginning
  * @param peek true: marks nothing as read, and leaves unread messages out
