@@ -1611,8 +1611,20 @@ function invalidReceiptVectors(): Record<string, InvalidVector> {
   }
 }
 
-/** Every vector of this part, by file name without `.json`. */
-export function generateVectors(): { valid: Record<string, Vector>; invalid: Record<string, InvalidVector> } {
+interface Vectors {
+  readonly valid: Readonly<Record<string, Vector>>
+  readonly invalid: Readonly<Record<string, InvalidVector>>
+}
+
+let generated: Vectors | undefined
+
+/** Every vector of this part, by file name without `.json`. They are made once, and whoever changes one copies it. */
+export function generateVectors(): Vectors {
+  generated ??= makeVectors()
+  return generated
+}
+
+function makeVectors(): Vectors {
   return {
     valid: {
       ...canonicalJsonVectors(),
@@ -1641,7 +1653,7 @@ export function vectorText(vector: Vector): string {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  for (const [kind, vectors] of Object.entries(generateVectors())) {
+  for (const [kind, vectors] of Object.entries<Readonly<Record<string, Vector>>>({ ...generateVectors() })) {
     const folder = `${VECTORS_DIR}/${kind}`
     for (const name of readdirSync(folder)) if (VECTOR_NAME.test(name)) rmSync(`${folder}/${name}`)
     for (const [name, vector] of Object.entries(vectors))

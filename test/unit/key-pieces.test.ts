@@ -53,7 +53,12 @@ function openLedger(entries: readonly EntryRecord[]) {
   return { stored, source, reads: () => reads }
 }
 
-const whole = (entries: readonly EntryRecord[]): KeyTree => entries.reduce(applyKeyChange, createKeyTree())
+/** The whole tree after so many of the entries, from none to all: a tree costs little beside the one before it. */
+function wholeTrees(entries: readonly EntryRecord[]): (count: number) => KeyTree {
+  const trees = [createKeyTree()]
+  for (const entry of entries) trees.push(applyKeyChange(trees.at(-1) as KeyTree, entry))
+  return (count) => trees[count] as KeyTree
+}
 
 async function expectSame(pieces: KeyPieces, tree: KeyTree, agentIds: readonly string[]): Promise<void> {
   expect(keyState(pieces)).toEqual(keyState(tree))
@@ -68,11 +73,12 @@ const CASES = Array.from({ length: 400 }, (_, number) => number)
 
 describe('the tree of keys in pieces', () => {
   it('is the whole one, in root, count, form, keys and proofs, however the changes come', async () => {
-    for (const number of sampled(CASES, 120)) {
+    for (const number of sampled(CASES, 60)) {
       const next = numbersFrom(`case ${number}`)
       const agents = [1, 2, 5, 33, 70, 400][next(6)] ?? 1
       const entries = changesOf(`c${number}`, agents, 1 + next(3 * agents + 5))
       const { source } = openLedger(entries)
+      const whole = wholeTrees(entries)
       let pieces = createKeyPieces({ ...source, recent: new Map() })
       const asked = Array.from({ length: 6 }, () => `agt_c${number}_${next(agents + 3)}`)
       for (let at = 0; at < entries.length;) {
@@ -84,19 +90,20 @@ describe('the tree of keys in pieces', () => {
           : pieces.withListed(
               packKeyChanges(listed.map(({ _id, data }) => ({ _id, agentId: data['agent_id'] }))).sort(),
             ))
-        if (next(3) === 0) await expectSame(pieces, whole(entries.slice(0, at)), asked.slice(0, 2))
+        if (next(3) === 0) await expectSame(pieces, whole(at), asked.slice(0, 2))
       }
-      await expectSame(pieces, whole(entries), asked)
+      await expectSame(pieces, whole(entries.length), asked)
     }
   })
 
   it('is the whole one after any entry, whether the reader goes on, goes back or begins again', async () => {
     const entries = changesOf('reader', 500, 1_500)
     const { readKeyTree: readTree } = createKeyTreeReader(openLedger(entries).source)
+    const whole = wholeTrees(entries)
     const next = numbersFrom('reader')
     for (let turn = 0; turn < 30; turn++) {
       const toId = next((entries.at(-1)?._id ?? 0) + 2)
-      const tree = whole(entries.filter(({ _id }) => _id <= toId))
+      const tree = whole(entries.filter(({ _id }) => _id <= toId).length)
       const pieces = await readTree(toId, next(4) === 0 ? 'first' : undefined)
       await expectSame(pieces, tree, [`agt_reader_${next(510)}`])
     }
@@ -133,6 +140,7 @@ describe('the tree of keys in pieces', () => {
       (entry) => ({ ...entry, data: { ...entry.data, agent_id: 'agt_other' } }),
       (entry) => ({ ...entry, data: {} }),
     ]
+    const agentIds = [...new Set(entries.map(({ data }) => String(data['agent_id'])))]
     for (const damage of damages) {
       const { stored, source } = openLedger(entries)
       const { readKeyTree: readTree } = createKeyTreeReader(source)
@@ -148,8 +156,8 @@ describe('the tree of keys in pieces', () => {
       const further = { ...right, _id: 10_001, data: { agent_id: 'agt_damaged_7', dm_key: 'ef'.repeat(32) } }
       await expect(tree.with([{ ...further, kind: 'dm_key_change' }])).rejects.toThrow(KeyEntriesDiffer)
       // Others' pieces are as they were.
-      const others = await Promise.allSettled(entries.map(({ data }) => tree.prove(String(data['agent_id']))))
-      expect(others.filter(({ status }) => status === 'fulfilled').length).toBeGreaterThan(500)
+      const others = await Promise.allSettled(agentIds.map((agentId) => tree.prove(agentId)))
+      expect(others.filter(({ status }) => status === 'fulfilled').length).toBeGreaterThan(200)
       // Begun again, the entries give another tree than was stated.
       expect(await readTreeAsStated(createKeyTreeReader(source).readKeyTree, 10_000, stated)).toBeUndefined()
       stored.set(id, right)
