@@ -42,7 +42,6 @@ export function createAnswerCheck(routes: readonly Route[]): AnswerCheck {
     pathsOf(route).map((path) => ({
       route,
       pattern: new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]+')}/?$`),
-      view: withOk(route.view),
     })),
   )
   return (method, pathname, { status, headers, json }) => {
@@ -60,7 +59,7 @@ export function createAnswerCheck(routes: readonly Route[]): AnswerCheck {
       if (found === undefined) throw new Error(`${name} is a good answer of no known route`)
       if (!(found.route.statuses ?? [200]).some((declared) => declared === status))
         throw new Error(`${name}: the route declares ${(found.route.statuses ?? [200]).join(', ')}`)
-      const result = found.view.safeParse(json)
+      const result = checkedView(found.route.view).safeParse(json)
       if (!result.success)
         throw new Error(
           `${name} does not fit the view of its route: ${z.prettifyError(result.error)}\n${JSON.stringify(json).slice(0, 2_000)}`,
@@ -95,6 +94,17 @@ function mayRefuse(route: Route): Set<ErrorCode> {
     ...(route.method === 'POST' ? OF_BODIES : []),
     ...(route.errors ?? []),
   ])
+}
+
+/** Of all services of this process: zod writes and compiles a program for each schema that it is asked to use. */
+const checkedViews = new WeakMap<Route['view'], z.ZodType>()
+
+function checkedView(view: Route['view']): z.ZodType {
+  const found = checkedViews.get(view)
+  if (found !== undefined) return found
+  const made = withOk(view)
+  checkedViews.set(view, made)
+  return made
 }
 
 function withOk(view: Route['view']): z.ZodType {

@@ -9,7 +9,7 @@ import { readConfig } from '../../shared/platform/config.ts'
 import { closeContext, openContext, type Context, type ContextOptions } from '../../shared/context.ts'
 import { createLog, type Log } from '../../shared/platform/log.ts'
 import { startPool, type Intervals } from '../../workers/pool.ts'
-import { openWorkerContext } from '../../workers/worker-context.ts'
+import { openWorkerContext, type WorkerContext } from '../../workers/worker-context.ts'
 import { QUEUE_NAMES, type QueueName } from '../../shared/platform/queue-table.ts'
 import { createAnswerCheck, type AnswerCheck } from './check-answers.ts'
 import { PATIENCE_MS } from './patience.ts'
@@ -116,6 +116,8 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
   let shiftMs = 0
   const now = () => Date.now() + shiftMs
   const first = await startApi(env, log, { now })
+  // To ask for every index again costs as much as to connect. Users of their own make each their part.
+  const allIsMade = options.servers === undefined
   const { url, routes, call, countWaits } = first
   const testCtx =
     options.servers === undefined
@@ -124,12 +126,16 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
   await testCtx?.database.whenReady()
   const ctx = testCtx ?? first.ctx
   const apis = [first]
-  const workerCtx = openWorkerContext(readConfig({ ...env, ...options.servers?.workers }, 'workers'), log, {
-    now,
-    databaseTimeoutMs: 30_000,
-  })
-  await Promise.all([workerCtx.database.whenReady(), workerCtx.queues.whenReady()])
-  const pool = startPool(workerCtx, options.queues ?? QUEUE_NAMES, options.intervals)
+  const queues = options.queues ?? QUEUE_NAMES
+  const openWorkers = () =>
+    openWorkerContext(readConfig({ ...env, ...options.servers?.workers }, 'workers'), log, {
+      now,
+      databaseTimeoutMs: 30_000,
+      changesNothing: allIsMade,
+    })
+  // Most tests need a service that serves none.
+  const workers =
+    queues.length === 0 ? undefined : await serveQueues(openWorkers(), queues, options.intervals)
   const register = (fields: { handle?: string; ref?: string } = {}) => registerOver(call, fields)
   return {
     url,
@@ -140,7 +146,7 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
     register,
     logged: () => lines.join(''),
     async addApi() {
-      const api = await startApi(env, log, { now })
+      const api = await startApi(env, log, { now, changesNothing: allIsMade })
       apis.push(api)
       return api
     },
@@ -154,10 +160,26 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
     },
     async stop() {
       for (const api of apis) await api.close()
-      await pool.close()
-      const others = [...apis.map((api) => api.ctx), workerCtx].filter((other) => other !== ctx)
+      await workers?.close()
+      const others = apis.map((api) => api.ctx).filter((other) => other !== ctx)
       await Promise.all(others.map((other) => closeContext(other)))
       await leaveDatabase(ctx.database.connection)
+      await closeContext(ctx)
+    },
+  }
+}
+
+/** Serves queues until it is closed, with its context. */
+async function serveQueues(
+  ctx: WorkerContext,
+  names: readonly QueueName[],
+  intervals?: Intervals,
+): Promise<{ close(): Promise<void> }> {
+  await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
+  const pool = startPool(ctx, names, intervals)
+  return {
+    async close() {
+      await pool.close()
       await closeContext(ctx)
     },
   }
