@@ -49,9 +49,11 @@ interface Flood {
 async function startFlood(request: string, connections: number): Promise<Flood> {
   const { port, hostname } = new URL(api.url)
   let answers = 0
+  let answered = 0
   const sockets = Array.from({ length: connections }, () => {
     const socket = net.connect({ port: Number(port), host: hostname })
     socket.on('error', () => undefined)
+    socket.once('data', () => void answered++)
     socket.on('data', () => {
       answers++
       socket.write(request)
@@ -59,8 +61,7 @@ async function startFlood(request: string, connections: number): Promise<Flood> 
     socket.once('connect', () => socket.write(request))
     return socket
   })
-  // All of them are connected, and have been answered.
-  await waitFor('the flood', () => (answers > 5 * connections ? true : undefined), LIMIT)
+  await waitFor('an answer over each connection', () => (answered === connections ? true : undefined), LIMIT)
   return { count: () => answers, stop: () => sockets.forEach((socket) => socket.destroy()) }
 }
 
@@ -93,11 +94,11 @@ describe('beside a flood of light requests over 200 connections, whoever comes a
     const flood = await startFlood(request(), CONNECTIONS)
     try {
       const counts: number[] = []
-      for (let asked = 0; asked < 9; asked++)
+      for (let asked = 0; asked < 5; asked++)
         counts.push(
           await countBeside(flood, async () => expect((await call('GET', '/challenge')).status).toBe(200)),
         )
-      expect(counts.toSorted((a, b) => a - b)[4], counts.join()).toBeLessThan(CONNECTIONS)
+      expect(counts.toSorted((a, b) => a - b)[2], counts.join()).toBeLessThan(CONNECTIONS)
     } finally {
       flood.stop()
     }
@@ -132,7 +133,7 @@ describe('beside a flood of registrations that show no work', () => {
         )
       const first = await write('first')
       const later: number[] = []
-      while (later.length < 5) later.push(await write(`later ${later.length}`))
+      while (later.length < 3) later.push(await write(`later ${later.length}`))
       // It doesn't wait for a round of the flood besides.
       expect(first, later.join()).toBeLessThan(600 + Math.max(...later))
     } finally {

@@ -9,7 +9,7 @@ import { startService, type TestAgent, type TestService } from '../support/servi
 
 /** A batch is a day. */
 const BATCH = 4
-const DAYS = 6
+const DAYS = 4
 const DAY_MS = 86_400_000
 
 let service: TestService

@@ -122,7 +122,7 @@ describe('a deadline', () => {
 
   // holds: rules.market.steps.unanswered, rules.market.steps.undelivered
   it('is acted on once, by ten workers at once, with one payout and one fee each', async () => {
-    const orders = await Promise.all(Array.from({ length: 12 }, () => market.delivered()))
+    const orders = await Promise.all(Array.from({ length: FULL ? 12 : 4 }, () => market.delivered()))
     await market.letPass(73 * HOUR_MS)
     const times = [...new Set(await Promise.all(orders.map(dueAt)))]
     await Promise.all(
