@@ -35,7 +35,16 @@ export default defineConfig({
     teardownTimeout: 60_000,
     reporters: ['default', new SummaryReporter()],
     projects: [
-      { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
+      {
+        extends: true,
+        test: {
+          name: 'unit',
+          include: ['test/unit/**/*.test.ts'],
+          // They compute, and wait for nothing; and no worker goes on to the other project.
+          maxWorkers: 2,
+          sequence: { groupOrder: 0 },
+        },
+      },
       {
         extends: true,
         test: {
@@ -43,6 +52,7 @@ export default defineConfig({
           // Real servers and processes on a machine that others burden too: what fails is tried once more. If it
           // passes then, the summary names it, since its test or what it tests depends on chance.
           retry: 1,
+          sequence: { groupOrder: 1 },
           include: [`test/{${folders}}/**/*.test.ts`],
           globalSetup: ['test/support/global-setup.ts'],
         },
