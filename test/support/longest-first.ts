@@ -7,13 +7,17 @@ const LONGEST = [
   'api/hostile-money',
   'workers/monero-flow',
   'flows/first-session',
+  'workers/doorbell-kills',
   'api/operator-verbs',
-  'api/turns',
-  'api/outages',
+  'workers/unassigned',
+  'workers/doorbells',
+  'interop/venues',
   'workers/market',
+  'workers/nano-reconcile',
   'api/market',
+  'api/outages',
+  'api/turns',
   'api/bad-input',
-  'workers/nano-recovery',
 ].map(toEnd)
 
 /**
