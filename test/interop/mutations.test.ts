@@ -147,7 +147,9 @@ function placesIn(value: unknown): [Holder, string][] {
   return places
 }
 
-function changeStructure(value: object, { place, value: fresh, act }: Mutation['structure'][number]): void {
+function changeStructure(value: object, { place, value: drawn, act }: Mutation['structure'][number]): void {
+  // Some values are drawn again and again: one that was changed in its place would be changed in all, and could hold itself.
+  const fresh = structuredClone(drawn)
   const places = placesIn(value)
   const [holder, key] = places[place % places.length] ?? [{}, '']
   const [other, otherKey] = places[(place * 7 + 3) % places.length] ?? [{}, '']
