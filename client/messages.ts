@@ -12,7 +12,7 @@ import type {
 } from './client.ts'
 import { CodedError, isFailedCall, TransportError } from './errors.ts'
 import { judgeKey, type KeyJudgement } from './own-ledger.ts'
-import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
+import { withFileLock, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { formOf, openBoxWithNote, sealBox, SealedBoxError, type Purpose } from './sealed-box.ts'
 import type { Identity } from './token-file.ts'
 import { findLogFork, type LogFork } from './verify-receipt.ts'
@@ -505,15 +505,9 @@ export const readPins = (pinDir: string, agentId: string): readonly string[] => 
 /** @throws Error that names the file if it holds something else */
 function readPin(pinDir: string, agentId: string): Pin {
   if (!AGENT_ID.test(agentId)) return NO_PIN
-  const file = pinFileOf(pinDir, agentId)
-  const pin = readPrivateFile(file, (text) => {
-    const read = toPin(parseJson(text))
-    if (read !== undefined) return read
-    throw new Error(
-      `${file} does not hold keys seen of other agents; put it right, or move it away and compare keys anew.`,
-    )
-  })
-  return pin ?? NO_PIN
+  const wrong =
+    'does not hold keys seen of other agents; put it right, or move it away and compare keys anew.'
+  return readPrivateFile(pinFileOf(pinDir, agentId), toPin, wrong) ?? NO_PIN
 }
 
 /** Reads every file of pins. @throws Error that names a file that holds something else */
@@ -557,8 +551,7 @@ function addPin(
     if (inUse !== undefined && inUse !== replaces) return inUse
     const keys = [...current.keys.filter((earlier) => earlier !== key), key]
     const newVersion = version ?? current.version
-    const pin = newVersion === undefined ? keys : { keys, version: newVersion }
-    writePrivateFile(file, `${JSON.stringify(pin)}\n`)
+    writePrivateFile(file, newVersion === undefined ? keys : { keys, version: newVersion })
     return key
   })
 }

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { createServer, type IncomingMessage } from 'node:http'
 import { answerChallenge, readRing, type Ring } from '../doorbell.ts'
-import { parseJson, readPrivateFile, writePrivateFile } from '../private-file.ts'
+import { readPrivateFile, writePrivateFile } from '../private-file.ts'
 import { CommandError, usageError } from './command-error.ts'
 import { formatFields, formatJson } from './format.ts'
 import type { Session } from './session.ts'
@@ -36,7 +36,7 @@ export const doorbellVerbs: readonly Verb[] = [
         ...(from === undefined || to === undefined ? {} : { quiet_hours: { from, to } }),
       })
       const kept: Kept = { url: answer.doorbell?.url ?? url, secret: answer.secret }
-      writePrivateFile(fileOf(session), formatJson(kept))
+      writePrivateFile(fileOf(session), kept)
       return { answer, text: 'Set. It rings once its URL has answered a challenge; "doorbell show" says so.' }
     },
   }),
@@ -99,7 +99,7 @@ async function answer(
   readKeys: () => Promise<readonly string[]>,
   req: IncomingMessage,
 ): Promise<[number, string, Ring?]> {
-  const kept = readPrivateFile(fileOf(session), (text) => parseJson(text) as Kept)
+  const kept = readPrivateFile(fileOf(session), (value) => value as Kept | undefined)
   if (kept === undefined)
     throw new CommandError('wrong_state', 'No doorbell is set; "doorbell set URL" first.')
   const chunks: Buffer[] = []
