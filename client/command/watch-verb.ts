@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RefusalError, TransportError, type Event, type ListEventsAnswer } from '../client.ts'
 import { readPrivateFile, writePrivateFile } from '../private-file.ts'
@@ -6,6 +5,7 @@ import { CommandError } from './command-error.ts'
 import { formatCount, formatJson } from './format.ts'
 import { isObject } from '../verify/values.ts'
 import type { Session } from './session.ts'
+import { runShell } from './shell.ts'
 import { defineVerb, flagOption, textOption, type Verb } from './verb.ts'
 
 /** Less than the client waits for an answer. */
@@ -95,18 +95,7 @@ async function readPage(
 
 /** Runs a command with the event on its stdin. @throws CommandError unless it ends with 0 */
 async function runCommand(session: Session, event: Event, command: string): Promise<void> {
-  const code = await new Promise<number | null>((resolve, reject) => {
-    const child = spawn(command, {
-      shell: true,
-      stdio: ['pipe', 'inherit', 'inherit'],
-      signal: session.signal,
-    })
-    child.once('error', reject)
-    child.once('close', resolve)
-    // A command that reads nothing may have ended already.
-    child.stdin?.on('error', () => undefined)
-    child.stdin?.end(`${formatJson(event)}\n`)
-  })
+  const code = await runShell(command, { input: `${formatJson(event)}\n`, signal: session.signal })
   if (code !== 0)
     throw new CommandError(
       'command_failed',

@@ -3,7 +3,7 @@
  * and the TypedDicts of `client/python`. An answer's type has no `ok`: the clients add it.
  *
  * openapi-typescript could write the first, but it needs the JavaScript API of TypeScript 5, and its types take
- * the client's package beyond 100 KiB.
+ * the client's package beyond 101 KiB.
  */
 import * as prettier from 'prettier'
 import { fileURLToPath } from 'node:url'
