@@ -151,7 +151,10 @@ export async function startNetwork(options: {
     const workersEnv = { ...envOf('workers'), METRICS_PORT: '0' }
     const workers = startPart({ ...part, part: 'workers', script: scripts.workers, env: workersEnv })
     onStarted(workers)
-    // What connects to hosts that strangers name is a process of its own, with a user of its own.
+    await whenAnswering(api, `${apiUrlOf(config)}/api/v1/challenge`, signal)
+    if (config.operatorPort !== 0) await whenAnswering(workers, `${operatorUrlOf(config)}/healthz`, signal)
+    // What connects to hosts that strangers name is a process of its own, with a user of its own. Nobody waits for it
+    // to be up, so it takes no processor from those two while they start.
     if (config.doorbells.isOn)
       onStarted(
         startPart({
@@ -162,8 +165,6 @@ export async function startNetwork(options: {
           env: { ...envOf('doorbells'), METRICS_PORT: '0', OPERATOR_PORT: '0' },
         }),
       )
-    await whenAnswering(api, `${apiUrlOf(config)}/api/v1/challenge`, signal)
-    if (config.operatorPort !== 0) await whenAnswering(workers, `${operatorUrlOf(config)}/healthz`, signal)
     return network
   } catch (error) {
     await network.stop()

@@ -60,7 +60,7 @@ interface Watch {
  * Longer than BullMQ's longest wait for a job, which is 10 s and 1 s more until it gives up the connection.
  * Counted in checks, not in time, so that a process that was suspended doesn't find itself hanging.
  */
-const WATCH: Watch = { everyMs: 5 * SECOND_MS, checks: 3, longMs: LONG_MS }
+const WATCH: Watch = { everyMs: 10 * SECOND_MS, checks: 2, longMs: LONG_MS }
 /** One that is full is at work, and may only be slow: it takes so many times as many checks. */
 const TIMES_IF_FULL = 4
 

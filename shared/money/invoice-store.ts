@@ -82,11 +82,13 @@ export function createInvoiceStore(connection: Connection) {
     /**
      * Marks that an invoice has payments, so that a transaction that expires it meanwhile conflicts.
      *
-     * @returns the invoice as it was before; undefined if there is none
+     * @returns the invoice as it is then; undefined if there is none
      */
-    markHasPayments(invoiceId: string, session: Session, tells: readonly EventMark[] = []) {
-      const update = { $set: { has_payments: true as const }, $inc: { version: 1 }, ...pushing({ tells }) }
-      return invoices.swap({ _id: invoiceId }, update, session)
+    async markHasPayments(invoiceId: string, session: Session, tells: readonly EventMark[] = []) {
+      const marked = { has_payments: true as const }
+      const update = { $set: marked, $inc: { version: 1 }, ...pushing({ tells }) }
+      const before = await invoices.swap({ _id: invoiceId }, update, session)
+      return before === undefined ? undefined : { ...before, ...marked, version: before.version + 1 }
     },
     ...scansOfInvoices(invoices),
     ...endsOfInvoices(invoices),

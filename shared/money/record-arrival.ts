@@ -19,7 +19,7 @@ import {
   takeArrivalStep,
   type Taken,
 } from './arrival-updates.ts'
-import { settlePayment, type Reporter } from './settlement.ts'
+import { settleOrWait, settlePayment, type Reporter } from './settlement.ts'
 
 /*
  * What came to an address of ours goes on record here, whoever saw it: as a payment of the invoice that has the
@@ -28,10 +28,11 @@ import { settlePayment, type Reporter } from './settlement.ts'
 
 /**
  * Records a payment that was found on the chain or named by the operator. Any number of workers may report
- * the same payment, at any time and repeatedly: it counts once. First the payment is stored, unique by coin,
+ * the same payment, at any time and repeatedly: it counts once. It is stored when it is seen first, unique by coin,
  * transaction and address; what is on record there as nobody's stays so. Once it is confirmed, one transaction
- * makes it `settled` and changes invoice, pass, referral and ledger. A confirmed late payment stays `seen` until
- * its invoice has expired and there is a fresh rate: see settleWaiting().
+ * makes it `settled` and changes invoice, pass, referral and ledger: the one that stores it, if it is confirmed
+ * when it is seen first. A confirmed late payment stays `seen` until its invoice has expired and there is a fresh
+ * rate: see settleWaiting().
  *
  * @returns the invoice's id; undefined if no invoice has this address, or the amount is dust
  */
@@ -45,8 +46,10 @@ export async function recordPayment(ctx: Context, found: SeenPayment, by: Report
 
 /** Brings what is stored of a payment at the invoice's address up to what was found. */
 async function recordAt(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: Reporter) {
-  const payment = await findOrStorePayment(ctx, invoice, found, by)
-  if (payment === undefined) return
+  const { coin, tx, addressIndex } = found
+  const payment =
+    (await ctx.invoices.arrivals.find(coin, tx, addressIndex)) ?? (await storeFirst(ctx, invoice, found, by))
+  if (payment === undefined || !isPayment(payment)) return
   if (
     BigInt(payment.amount_raw) !== found.amountRaw &&
     (await correctAmount(ctx, payment, found)) === 'stays'
@@ -68,38 +71,45 @@ export async function noteShown(ctx: Context, arrival: ArrivalRecord): Promise<v
 }
 
 /**
- * Returns the payment of this transaction to this address as it is on record, whatever was found now. If
- * there is none it is stored first, as `seen` or `locked`, and marked `late` if it came after the invoice's
- * time.
+ * Stores a payment that is seen for the first time, as `seen` or `locked`, and marked `late` if it came after the
+ * invoice's time. A confirmed one is settled at once, unless it has to wait.
  *
- * @returns undefined if no invoice counts what is on record
+ * @returns undefined if it is stored; what is on record of it if another was faster
  */
-async function findOrStorePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: Reporter) {
-  const { coin, tx, addressIndex } = found
-  const known = await ctx.invoices.arrivals.find(coin, tx, addressIndex)
-  if (known !== undefined) return isPayment(known) ? known : undefined
+async function storeFirst(
+  ctx: Context,
+  invoice: InvoiceRecord,
+  found: SeenPayment,
+  by: Reporter,
+): Promise<ArrivalRecord | undefined> {
+  const { coin, tx, addressIndex, confirmations } = found
   const [rate, record] = await Promise.all([readFreshRate(ctx, coin), ctx.coins.findCoin(coin)])
   const roundAt = record?.round_at ?? 0
   const ids = { _id: newId('payment'), salt: newSalt() }
-  try {
-    const noted = await ctx.database.transaction(async (session): Promise<PaymentRecord> => {
+  const store = () =>
+    ctx.database.transaction(async (session): Promise<PaymentRecord> => {
       const tells = found.lockedUntil === undefined ? [invoiceMark(invoice, 'seen')] : []
       const current = await ctx.invoices.markHasPayments(invoice._id, session, tells)
       if (current === undefined) throw rolledBack(`invoice ${invoice._id}`)
       const payment = newPayment(current, found, { ids, by, roundAt, rate: rate?.usd }, nowSeconds(ctx))
       await ctx.invoices.arrivals.insert(payment, session)
       if (holdsOpen(payment)) await purposeOf(ctx, payment).noted?.(ctx, payment, session)
+      if (found.isConfirmed) await settleOrWait(ctx, payment, current, { by, confirmations }, session)
       return payment
     })
+  try {
+    const noted = await (found.isConfirmed
+      ? purposeOf(ctx, invoice).inTurn(ctx, invoice.agent_id, store)
+      : store())
     const { _id: payment_id, invoice_id, order_id, state } = noted
     ctx.log.info({ money: 'payment', payment_id, invoice_id, order_id, coin, state }, 'a payment was seen')
-    return noted
+    return undefined
   } catch (error) {
     if (!isDuplicateKey(error)) throw error
     const other = await ctx.invoices.arrivals.find(coin, tx, addressIndex)
     // The record that was in the way has been rolled back by an election.
     if (other === undefined) throw unavailable(error)
-    return isPayment(other) ? other : undefined
+    return other
   }
 }
 

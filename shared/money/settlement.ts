@@ -29,12 +29,29 @@ export async function settlePayment(
       if (noted === undefined) throw rolledBack(`payment ${paymentId}`)
       const invoice = await ctx.invoices.find(noted.invoice_id, session)
       if (invoice === undefined) throw new Error(`payment ${paymentId} has no invoice`)
-      const settlement = await settleIn(ctx, noted, invoice, { by, confirmations }, session)
-      if (settlement.kind !== 'waits') return
-      const update = decideArrival(noted, { step: 'waits' }, nowSeconds(ctx))
-      if (update.kind === 'moves') await storeArrivalStep(ctx, noted, update, session)
+      await settleOrWait(ctx, noted, invoice, { by, confirmations }, session)
     })
   await purposeOf(ctx, payment).inTurn(ctx, agentId, settle)
+}
+
+/** What is reported of a confirmed payment. */
+interface Report {
+  by: Reporter
+  confirmations: number
+}
+
+/** As settleIn(); if the payment has to wait, that is noted. */
+export async function settleOrWait(
+  ctx: Context,
+  payment: PaymentRecord,
+  invoice: InvoiceRecord,
+  said: Report,
+  session: Session,
+): Promise<void> {
+  const settlement = await settleIn(ctx, payment, invoice, said, session)
+  if (settlement.kind !== 'waits') return
+  const update = decideArrival(payment, { step: 'waits' }, nowSeconds(ctx))
+  if (update.kind === 'moves') await storeArrivalStep(ctx, payment, update, session)
 }
 
 /**
@@ -54,7 +71,7 @@ export async function settleIn(
   ctx: Context,
   payment: PaymentRecord,
   invoice: InvoiceRecord,
-  said: { by: Reporter; confirmations: number },
+  said: Report,
   session: Session,
 ): Promise<Settlement> {
   const update = decideArrival(payment, { step: 'settled', invoice, ...said }, nowSeconds(ctx))

@@ -30,8 +30,7 @@ export function giveUnassigned(ctx: Context, word: string, invoiceId: string): P
   return ctx.database.transaction(async (session) => {
     const arrival = await requireUnclaimed(ctx, word, session)
     await requireNotCounted(ctx, arrival, session)
-    const marked = await ctx.invoices.markHasPayments(invoiceId, session)
-    const invoice = marked && (await ctx.invoices.find(invoiceId, session))
+    const invoice = await ctx.invoices.markHasPayments(invoiceId, session)
     if (invoice === undefined) throw new Refusal('no_such_invoice', 'There is no invoice with this id.')
     if (invoice.coin !== arrival.coin)
       throw new Refusal('wrong_state', `The money is in ${arrival.coin}, and the invoice in ${invoice.coin}.`)

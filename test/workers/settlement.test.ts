@@ -149,6 +149,32 @@ describe('a payment', () => {
   })
 
   // holds: rules.pass.statements.entitled_days_floor_received_days_amount
+  it('that is confirmed when it is seen first is stored and settled by one commit', async () => {
+    const { agent, id } = await newInvoice()
+    const changes = ctx.database.connection
+      .getClient()
+      .db(ctx.database.connection.name)
+      .watch([{ $match: { 'ns.coll': { $in: ['payments', 'invoices', 'agents', 'journal'] } } }], {
+        fullDocument: 'updateLookup',
+      })
+    try {
+      await changes.tryNext() // opens it
+      await pay(ctx, id, { amount: '1' })
+      const { _id: paymentId } = await only(id)
+      const commits = new Map<string, string>()
+      while (!['payments', 'invoices', 'agents', 'journal'].every((name) => commits.has(name))) {
+        const change = await changes.next()
+        if (!('ns' in change) || !('coll' in change.ns) || !('clusterTime' in change)) continue
+        const { fullDocument } = change as { fullDocument?: { _id: unknown; invoice_id?: string } }
+        const isOfIt = [paymentId, id, agent.id].includes(String(fullDocument?._id))
+        if (isOfIt || fullDocument?.invoice_id === id) commits.set(change.ns.coll, String(change.clusterTime))
+      }
+      expect(new Set(commits.values()).size).toBe(1)
+    } finally {
+      await changes.close()
+    }
+  })
+
   it('in parts buys nothing until the price is there, and then all of it', async () => {
     const { agent, id } = await newInvoice(3)
     for (const amount of ['1', '1', '0.999999']) await pay(ctx, id, { amount })
