@@ -109,7 +109,7 @@ process.exitCode = status ?? 1
 
 /**
  * Removes the type files that the entries don't import, directly or not. In the others imports name `.js` files, which the
- * package has, instead of `.ts`, and indents go, for a smaller package.
+ * package has, instead of `.ts`, and spaces and semicolons that nothing needs go, for a smaller package.
  */
 function finishTypes(entries: readonly string[]): void {
   const reached = new Set<string>()
