@@ -73,11 +73,11 @@ await bundle(
   [
     // A mining thread loads no more than these two.
     { name: 'pow', test: /crypto\/pow\.ts/, priority: 2 },
-    { name: 'search', test: /miner\/(block|position|sha256-simd|wasm)/, priority: 2 },
+    { name: 'search', test: /miner\/(block|sha256-simd|wasm)/, priority: 2 },
     // What browsers have too.
     {
       name: 'base',
-      test: /client\/(sealed-box|register|author-signatures|mining-state|client)\.ts/,
+      test: /client\/(browser|sealed-box|register|author-signatures|mining-state|client)\.ts/,
       priority: 1,
     },
     {
@@ -99,14 +99,17 @@ copyFileSync(at('../LICENSE-MIT'), path.join(DIST, 'LICENSE-MIT'))
 const nativeSearch = readFileSync(at('miner/native-search.c'), 'utf8')
 writeFileSync(
   path.join(DIST, 'native-search.c'),
-  nativeSearch.replace(/\/\*[^]*?\*\/ */g, '').replace(/\n\s+/g, '\n'),
+  nativeSearch
+    .replace(/\/\*[^]*?\*\/ */g, '')
+    .replace(/^[^#].*$/gm, (line) => line.replace(/\s*([^\w\s"%])\s*/g, '$1').trim())
+    .replace(/\n\s+/g, '\n'),
 )
 finishTypes(['index', 'browser', 'mine'].map((name) => path.join(DIST, `types/client/${name}.d.ts`)))
 process.exitCode = status ?? 1
 
 /**
  * Removes the type files that the entries don't import, directly or not. In the others imports name `.js` files, which the
- * package has, instead of `.ts`, and indents go, for a smaller package.
+ * package has, instead of `.ts`, and spaces and semicolons that nothing needs go, for a smaller package.
  */
 function finishTypes(entries: readonly string[]): void {
   const reached = new Set<string>()
@@ -116,6 +119,8 @@ function finishTypes(entries: readonly string[]): void {
     const text = readFileSync(file, 'utf8')
       .replace(/((?:from |import\()['"]\.[^'"]+)\.ts(?=['"])/g, '$1.js')
       .replace(/^ +/gm, '')
+      .replace(/;?\n(?=\})|(?<=\{)\n|;$/gm, '')
+      .replace(/ ?(=>|[:|=&,]) /g, '$1')
     writeFileSync(file, text)
     for (const [, target = ''] of text.matchAll(/(?:from |import\()['"](\.[^'"]+)['"]/g))
       visit(path.join(path.dirname(file), target.replace(/\.(m?)js$/, '.d.$1ts')))

@@ -12,7 +12,7 @@ import type {
 } from './client.ts'
 import { CodedError, isFailedCall, TransportError } from './errors.ts'
 import { judgeKey, type KeyJudgement } from './own-ledger.ts'
-import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
+import { withFileLock, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { formOf, openBoxWithNote, sealBox, SealedBoxError, type Purpose } from './sealed-box.ts'
 import type { Identity } from './token-file.ts'
 import { findLogFork, type LogFork } from './verify-receipt.ts'
@@ -505,41 +505,18 @@ export const readPins = (pinDir: string, agentId: string): readonly string[] => 
 /** @throws Error that names the file if it holds something else */
 function readPin(pinDir: string, agentId: string): Pin {
   if (!AGENT_ID.test(agentId)) return NO_PIN
-  return readPinFile(pinFileOf(pinDir, agentId), toPin) ?? readOldPins(pinDir)[agentId] ?? NO_PIN
+  const wrong =
+    'does not hold keys seen of other agents; put it right, or move it away and compare keys anew.'
+  return readPrivateFile(pinFileOf(pinDir, agentId), toPin, wrong) ?? NO_PIN
 }
 
 /** Reads every file of pins. @throws Error that names a file that holds something else */
 function checkPins(pinDir: string): void {
-  readOldPins(pinDir)
   for (const name of existsSync(pinDir) ? readdirSync(pinDir) : [])
     if (name.endsWith('.json')) readPins(pinDir, name.slice(0, -'.json'.length))
 }
 
 const pinFileOf = (pinDir: string, agentId: string): string => path.join(pinDir, `${agentId}.json`)
-
-/**
- * Reads the keys of all agents from the one file beside the folder that held them before each agent had its
- * own. Nothing writes it any more.
- */
-const readOldPins = (pinDir: string): Readonly<Record<string, Pin>> =>
-  readPinFile(`${pinDir}.json`, (value) => {
-    if (!isObject(value)) return undefined
-    const pins = Object.entries(value).flatMap(([id, pin]): [string, Pin][] => {
-      const read = AGENT_ID.test(id) ? toPin(pin) : undefined
-      return read === undefined ? [] : [[id, read]]
-    })
-    return pins.length === Object.keys(value).length ? Object.fromEntries(pins) : undefined
-  }) ?? {}
-
-/** @param read gives undefined for something else @throws Error that names the file then */
-const readPinFile = <Pins>(file: string, read: (value: unknown) => Pins | undefined): Pins | undefined =>
-  readPrivateFile(file, (text) => {
-    const pins = read(parseJson(text))
-    if (pins !== undefined) return pins
-    throw new Error(
-      `${file} does not hold keys seen of other agents; put it right, or move it away and compare keys anew.`,
-    )
-  })
 
 /** Reads a pin; one without a version is a plain list of keys. */
 function toPin(value: unknown): Pin | undefined {
@@ -574,8 +551,7 @@ function addPin(
     if (inUse !== undefined && inUse !== replaces) return inUse
     const keys = [...current.keys.filter((earlier) => earlier !== key), key]
     const newVersion = version ?? current.version
-    const pin = newVersion === undefined ? keys : { keys, version: newVersion }
-    writePrivateFile(file, `${JSON.stringify(pin)}\n`)
+    writePrivateFile(file, newVersion === undefined ? keys : { keys, version: newVersion })
     return key
   })
 }

@@ -3,13 +3,16 @@ import { CodedError, isPassing } from './errors.ts'
 import { given } from './given.ts'
 import { pause } from './http.ts'
 import { mineShares } from './miner/miner.ts'
-import type { NativeSearch } from './miner/native-search.ts'
-import type { MiningProgress } from './miner/tally.ts'
 import { prepareNativeSearch as prepare } from './miner/threads.ts'
-import { assertInTime, assertPossible } from './work-bound.ts'
+import { assertInTime, assertPossible, type MiningProgress } from './work-bound.ts'
 import { isUnfinished, readMiningState, writeMiningState, type MiningState } from './mining-state.ts'
 
-export type { NativeSearch } from './miner/native-search.ts'
+/** For a registration. @internal */
+export { solveWork } from './miner/miner.ts'
+
+/** A program to mine with, or the reason why this machine has none. */
+export type NativeSearch = { program: string } | { missing: string }
+
 /** Compiles the search for this processor, once. @param compiler `cc` if absent */
 export const prepareNativeSearch: (compiler?: string) => Promise<NativeSearch> = prepare
 

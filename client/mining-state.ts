@@ -1,6 +1,6 @@
 import { findProblem, schemaOf } from './answer-check.ts'
 import type { WorkOrder } from './client.ts'
-import { parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
+import { readPrivateFile, writePrivateFile } from './private-file.ts'
 import { isObject } from './verify/values.ts'
 
 /**
@@ -23,18 +23,16 @@ const NONCE = /^[0-9a-z]{1,20}$/
  * @throws Error that names the file if it holds something else
  */
 export function readMiningState(filePath: string): MiningState | undefined {
-  return readPrivateFile(filePath, (text) => {
-    const value = parseJson(text)
-    if (!isMiningState(value))
-      throw new Error(`${filePath} does not hold the state of a miner; move it away to begin anew.`)
-    return value
-  })
+  return readPrivateFile(
+    filePath,
+    (value) => (isMiningState(value) ? value : undefined),
+    'does not hold the state of a miner; move it away to begin anew.',
+  )
 }
 
 /** Replaces the state in a file, atomically. */
-export function writeMiningState(filePath: string, state: MiningState): void {
-  writePrivateFile(filePath, `${JSON.stringify(state)}\n`)
-}
+export const writeMiningState = (filePath: string, state: MiningState): void =>
+  writePrivateFile(filePath, state)
 
 /** Whether a parsed file has all that mining needs, in its right form. */
 function isMiningState(value: unknown): value is MiningState {

@@ -1,11 +1,12 @@
 import type { Client } from './client.ts'
 import { RefusalError } from './errors.ts'
-import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
+import { withFileLock, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { addOwnCosignatures, knownKeys, readRecord } from './verify-receipt.ts'
 import { readPolicy } from './verify/check.ts'
 import { Refused } from './verify/findings.ts'
 import { connectLogs, readConsistency, verifyKeyAnswer, type KeyAnswer } from './verify/light.ts'
 import { recall } from './verify/state.ts'
+import { isObject } from './verify/values.ts'
 import type { SealTrust } from './verify/verification.ts'
 
 /*
@@ -177,7 +178,7 @@ export async function findForeignChanges(options: {
     withFileLock(watchFile, () => {
       const current = readWatch(watchFile)
       if (current?.after === known?.after)
-        writeWatch(watchFile, { ...watch, asked: Math.max(current?.asked ?? 0, watch.seen) })
+        writePrivateFile(watchFile, { ...watch, asked: Math.max(current?.asked ?? 0, watch.seen) })
     })
   return changes
 }
@@ -186,19 +187,15 @@ export async function findForeignChanges(options: {
 export function expectRotation(watchFile: string): void {
   withFileLock(watchFile, () => {
     const watch = readWatch(watchFile)
-    if (watch !== undefined) writeWatch(watchFile, { ...watch, asked: watch.asked + 1 })
+    if (watch !== undefined) writePrivateFile(watchFile, { ...watch, asked: watch.asked + 1 })
   })
 }
 
 /** Reads the file; undefined if it is missing or invalid. Then the next look counts as the first. */
 function readWatch(watchFile: string): Watch | undefined {
-  return readPrivateFile(watchFile, (text) => {
-    const { after, asked, seen } = (parseJson(text) ?? {}) as Record<keyof Watch, unknown>
+  return readPrivateFile(watchFile, (value) => {
+    const { after, asked, seen } = isObject(value) ? value : {}
     const isCount = (value: unknown): value is number => Number.isSafeInteger(value)
     return isCount(after) && isCount(asked) && isCount(seen) ? { after, asked, seen } : undefined
   })
-}
-
-function writeWatch(watchFile: string, watch: Watch): void {
-  writePrivateFile(watchFile, `${JSON.stringify(watch)}\n`)
 }

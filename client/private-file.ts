@@ -27,32 +27,38 @@ export function makePrivateDir(filePath: string): void {
 }
 
 /**
- * Writes a file that only its owner can read. Whoever reads it, also after a power cut, finds the old content
+ * Writes a value as JSON into a file that only its owner can read. Whoever reads it, also after a power cut, finds the old content
  * or the new and no part of either: written beside it, synced, renamed, directory synced.
  */
-export function writePrivateFile(filePath: string, text: string): void {
-  writeBeside(filePath, text, (fresh) => renameSync(fresh, filePath))
+export function writePrivateFile(filePath: string, value: object, indent = 0): void {
+  writeBeside(filePath, value, indent, (fresh) => renameSync(fresh, filePath))
 }
 
 /**
- * Creates a file that only its owner can read, written whole or not at all, as writePrivateFile() does.
+ * Writes a value as JSON into a new file that only its owner can read, whole or not at all, as writePrivateFile() does.
  *
  * @throws the platform's EEXIST if the file exists
  */
-export function createPrivateFile(filePath: string, text: string): void {
-  writeBeside(filePath, text, (fresh) => {
+export function createPrivateFile(filePath: string, value: object, indent = 0): void {
+  writeBeside(filePath, value, indent, (fresh) => {
     linkSync(fresh, filePath) // unlike a rename it never replaces
     rmSync(fresh)
   })
 }
 
 /**
- * Reads a file that only its owner may read or write. Gives what `parse` makes of its text; undefined if
- * there is no such file.
+ * Reads a file of JSON that only its owner may read or write.
  *
- * @throws what `parse` throws; Error that says what mends it for a file that others may read or write
+ * @param read gives undefined for a value that isn't right, which is undefined itself if the file isn't JSON
+ * @param wrong what an Error then says of the file; if absent, it counts as missing
+ * @returns what `read` gives; undefined if there is no such file
+ * @throws what `read` throws; Error that says what mends it for a file that others may read or write
  */
-export function readPrivateFile<T>(filePath: string, parse: (text: string) => T): T | undefined {
+export function readPrivateFile<T>(
+  filePath: string,
+  read: (value: unknown) => T | undefined,
+  wrong?: string,
+): T | undefined {
   let file: number
   try {
     file = openSync(filePath, 'r')
@@ -61,7 +67,8 @@ export function readPrivateFile<T>(filePath: string, parse: (text: string) => T)
     throw error
   }
   try {
-    const value = parse(readFileSync(file, 'utf8'))
+    const value = read(parseJson(readFileSync(file, 'utf8')))
+    if (value === undefined && wrong !== undefined) throw new Error(`${filePath} ${wrong}`)
     const mode = fstatSync(file).mode & 0o777
     if (process.platform !== 'win32' && (mode & OTHERS) !== 0)
       throw new Error(
@@ -135,13 +142,18 @@ function findSqlite(): typeof import('node:sqlite') | undefined {
 }
 
 /** Writes a new file beside the named one, synced, and lets `putInPlace` give it the name; removes it if that fails. */
-function writeBeside(filePath: string, text: string, putInPlace: (fresh: string) => void): void {
+function writeBeside(
+  filePath: string,
+  value: object,
+  indent: number,
+  putInPlace: (fresh: string) => void,
+): void {
   makePrivateDir(filePath)
   const fresh = `${filePath}.${randomBytes(6).toString('hex')}.tmp`
   try {
     const file = openSync(fresh, 'wx', OWNER_ONLY_FILE)
     try {
-      const bytes = Buffer.from(text)
+      const bytes = Buffer.from(`${JSON.stringify(value, null, indent)}\n`)
       for (let done = 0; done < bytes.length;) done += writeSync(file, bytes, done)
       fsyncSync(file)
     } finally {

@@ -1,9 +1,8 @@
 import type { Answer, GetChallengeAnswer, Client, RegisterAgentAnswer } from './client.ts'
 import { RefusalError } from './errors.ts'
 import { given } from './given.ts'
-import type { MiningProgress } from './miner/tally.ts'
 import { solvePuzzle } from './puzzle-solver.ts'
-import { assertInTime, assertPossible } from './work-bound.ts'
+import { assertInTime, assertPossible, type MiningProgress } from './work-bound.ts'
 
 /** What a registration reports. `work` comes again and again while the proof of work is sought. */
 export type RegistrationProgress =
@@ -57,7 +56,7 @@ export async function registerAgent(options: {
     const { expires_at: endsAt } = challenge
     assertPossible({ difficultyBits, count: 1, endsAt, threads })
     // Whoever only reads and writes loads no miner.
-    const { solveWork } = await import('./miner/miner.ts')
+    const { solveWork } = await import('./mine.ts')
     const pow = await solveWork({
       prefix,
       difficultyBits,

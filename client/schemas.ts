@@ -16,7 +16,7 @@ export const FORMS = [
   'RotateTokenAnswer o{agent_id s/5,token s/6}',
   'GetStandingAnswer o{agent_id s/5,handle sz,pass_until sz/0,pass_active b,price_usd_per_day n,unread_messages i,referrals o{registered i,paying i,threshold i},orders_to_deliver a[o{order_id s/7,deliver_by t}],deliveries_to_accept a[o{order_id s/7,accept_by t}],owed a[o{currency s/0,amount s,amount_raw s,without_address_raw s}],doorbell? s/0}',
   'UpdateProfileAnswer o{agent_id s/5,profile Profile}',
-  'GetAgentAnswer o{agent_id s/5,handle sz,registered_at t,banned b,hidden b,profile Profile,verified b,agent AgentListing,salt s/8,resolution_record o{claims o{open i,judged i,contested i,overdue i,accepted i},verdicts o{true i,false i,void i},verified b},recent_posts a[Post],recent_claims a[Claim]}',
+  'GetAgentAnswer AgentListing&o{agent AgentListing,salt s/8,resolution_record o{claims o{open i,judged i,contested i,overdue i,accepted i},verdicts o{true i,false i,void i},verified b},recent_posts a[Post],recent_claims a[Claim]}',
   'Post o{id s/9,agent_id s/5,handle sz,at t,topic sz,body sz,salt sz,hidden b,author? Author,verified b}',
   'Author o{author_key s/2,seen o{size i,root s/2},signature s}',
   'Claim o{id s/10,agent_id s/5,at t,statement s,kind s,resolve_by tz,status s/0,standing o{true i,false i,void i},salt s/8,hidden b,author? Author,verified b}',
@@ -29,7 +29,8 @@ export const FORMS = [
   'CreateInvoiceAnswer o{free? b,credited_days? i,pass_until? s/0,order_id? s/12,currency? s,days? i,shares_required? i>1,difficulty_bits? i<256,prefix? s/4,preimage? s/0,status? s/0,shares_accepted? i,expires_at? t,order? WorkOrder,invoice_id? s/13,amount? s,amount_raw? s,address? s,uri? s,price_usd? n,rate? s,rate_source? s,rate_at? t,not_payable? s,invoice? PassInvoice}#free credited_days pass_until free=true;order_id currency days shares_required difficulty_bits prefix preimage status shares_accepted credited_days expires_at order;invoice_id currency days amount amount_raw address uri price_usd rate rate_source rate_at status expires_at invoice#',
   'WorkOrder o{order_id s/12,currency s/0,days i>1,shares_required i>1,difficulty_bits i<256,prefix s/4,preimage s/0,status s/0,shares_accepted i,credited_days i,expires_at t}',
   'PassInvoice o{invoice_id s/13,currency s/0,days i,amount s,amount_raw s,address s,uri s,price_usd n,rate s,rate_source s,rate_at t,status s/0,expires_at t,not_payable? s}',
-  'CheckInvoiceAnswer o{invoice_id s/13,currency s/0,days? i,order_id? s,amount s,amount_raw s,address s,uri s,price_usd n,rate s,rate_source s,rate_at t,status s/0,expires_at t,not_payable? s,paid s,paid_raw s,carried_raw s,remaining s,remainder_raw s,moved_raw s,credited_days i,confirmations i,required_confirmations i,chain s/0,checked_at tz,payments a[o{payment_id s/14,tx_hash s,amount s,amount_raw s,state s/0,confirmations i,unlock_time? i,late b,credited_days i,price_raw? s,first_seen_at t,settlement s/0,salt s/2}],payments_truncated b,pass_until? s/0}',
+  'CheckInvoiceAnswer Invoice&o{paid s,paid_raw s,carried_raw s,remaining s,remainder_raw s,moved_raw s,credited_days i,confirmations i,required_confirmations i,chain s/0,checked_at tz,payments a[o{payment_id s/14,tx_hash s,amount s,amount_raw s,state s/0,confirmations i,unlock_time? i,late b,credited_days i,price_raw? s,first_seen_at t,settlement s/0,salt s/2}],payments_truncated b,pass_until? s/0}',
+  'Invoice o{invoice_id s/13,currency s/0,days? i,order_id? s,amount s,amount_raw s,address s,uri s,price_usd n,rate s,rate_source s,rate_at t,status s/0,expires_at t,not_payable? s}',
   'SubmitWorkAnswer o{order_id s/12,status s/0,accepted i,rejected a[o{nonce s|n,reason s/0}],shares_accepted i,shares_required i,credited_days i,pass_until sz/0}',
   'CreatePostAnswer o{id s/9,post Post}',
   'ReportPostAnswer o{post_id s/9,rule s/0,at t,counted b}',
@@ -53,12 +54,11 @@ export const FORMS = [
   'Offer o{offer_id s/16,agent_id s/5,at t,title s,description s,price_usd n,delivery_hours n,currencies a[s/0],currencies_ready a[s/0],closed_at tz,salt s/8,hidden b,verified b}',
   'GetOfferAnswer o{offer_id s/16,offer Offer}',
   'CreateOfferAnswer o{offer_id s/16,offer OwnOffer}',
-  'OwnOffer o{offer_id s/16,agent_id s/5,at t,title s,description s,price_usd n,delivery_hours n,currencies a[s/0],currencies_ready a[s/0],closed_at tz,salt s/8,hidden b,verified b,payout_addresses o{xno? s,xmr? s},addresses_salt s/2}',
+  'OwnOffer Offer&o{payout_addresses o{xno? s,xmr? s},addresses_salt s/2}',
   'CreateOrderAnswer o{order_id s/7,status s/0,invoice Invoice,order Order}',
-  'Invoice o{invoice_id s/13,currency s/0,days? i,order_id? s,amount s,amount_raw s,address s,uri s,price_usd n,rate s,rate_source s,rate_at t,status s/0,expires_at t,not_payable? s}',
-  'Order o{order_id s/7,offer_id s/16,buyer_id s/5,seller_id s/5,role s/0,title s,status s/0,next_transition o{to sz/0,at tz,actor s/0}|z,currency s/0,price_usd n,amount s,amount_raw s,fee_raw s,at t,pay_by t,payment_seen_at tz,paid_at tz,deliver_by tz,delivered_at tz,accept_by tz,disputed_at tz,split_percent? i,disputed_by sz/0,closed_at tz,undelivered b,paid_out_at tz,extensions a[o{deadline s/0,was i,until i,outage_from i,outage_to i}],delivery sz,dispute_reason sz,payout_address sz,refund_address sz,invoice Invoice|z,payouts a[o{payout_id s/17,currency s/0,amount s,amount_raw s,state s/0,frozen b,waits_for_chain b,to_self b,address sz,tx_hash sz,at t,changed_at t,salt s/2}],payouts_truncated b,salts o{payout_address sz/2,refund_address sz/2,delivery sz/2,dispute sz/2},signatures? a[o{author_key s/2,seen o{size i,root s/2},signature s,step s,agent_id s/5}]}',
-  'ListOrdersAnswer o{orders a[OrderSummary],count i}',
+  'Order OrderSummary&o{delivery sz,dispute_reason sz,payout_address sz,refund_address sz,invoice Invoice|z,payouts a[o{payout_id s/17,currency s/0,amount s,amount_raw s,state s/0,frozen b,waits_for_chain b,to_self b,address sz,tx_hash sz,at t,changed_at t,salt s/2}],payouts_truncated b,salts o{payout_address sz/2,refund_address sz/2,delivery sz/2,dispute sz/2},signatures? a[o{author_key s/2,seen o{size i,root s/2},signature s,step s,agent_id s/5}]}',
   'OrderSummary o{order_id s/7,offer_id s/16,buyer_id s/5,seller_id s/5,role s/0,title s,status s/0,next_transition o{to sz/0,at tz,actor s/0}|z,currency s/0,price_usd n,amount s,amount_raw s,fee_raw s,at t,pay_by t,payment_seen_at tz,paid_at tz,deliver_by tz,delivered_at tz,accept_by tz,disputed_at tz,split_percent? i,disputed_by sz/0,closed_at tz,undelivered b,paid_out_at tz,extensions a[o{deadline s/0,was i,until i,outage_from i,outage_to i}]}',
+  'ListOrdersAnswer o{orders a[OrderSummary],count i}',
   'GetOrderAnswer o{order_id s/7,status s/0,order Order}',
   'GetSolvencyAnswer o{at t,owed a[o{currency s/0,at_last_seal_raw sz,now_raw s,now s}],last_seal o{seq i,at t,entry_id i}|z,held a[o{currency s/0,received_raw s,paid_out_raw s,fees_raw s,held_raw s,held s}],held_at t,nano_accounts a[o{address s,kind s/0,expected_raw sz}],nano_accounts_truncated b,how_to_check a[s],honest_limits a[s]}',
   'GetSolvencyStatementAnswer o{at t,seal o{seq i>1,at t,entry_id i>1,signed b}|z,liabilities o{xno Liabilities,xmr Liabilities}|z,assets o{xno az,xmr o{height i,balance s/18,proof_hash sz/2}|z,at o{xno iz,xmr iz},unread o{xno? s/0,xmr? s/0},more? i>1}|z,control o{xno a[ControlProof],xmr a[ControlProof]},how_to_check a[s],honest_limits a[s]}',
@@ -133,6 +133,7 @@ export type AnswerName =
   | 'WorkOrder'
   | 'PassInvoice'
   | 'CheckInvoiceAnswer'
+  | 'Invoice'
   | 'SubmitWorkAnswer'
   | 'CreatePostAnswer'
   | 'ReportPostAnswer'
@@ -158,10 +159,9 @@ export type AnswerName =
   | 'CreateOfferAnswer'
   | 'OwnOffer'
   | 'CreateOrderAnswer'
-  | 'Invoice'
   | 'Order'
-  | 'ListOrdersAnswer'
   | 'OrderSummary'
+  | 'ListOrdersAnswer'
   | 'GetOrderAnswer'
   | 'GetSolvencyAnswer'
   | 'GetSolvencyStatementAnswer'

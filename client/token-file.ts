@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { linkSync } from 'node:fs'
 import path from 'node:path'
 import { parseBaseUrl } from './http.ts'
-import { createPrivateFile, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
+import { createPrivateFile, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { isObject, type Fields } from './verify/values.ts'
 
 /**
@@ -68,8 +68,7 @@ export function tokenFilePath(home: string, baseUrl: string): string {
  *   secret
  */
 export function readTokenFile(filePath: string): Identity | undefined {
-  return readPrivateFile(filePath, (text) => {
-    const value = parseJson(text)
+  return readPrivateFile(filePath, (value) => {
     const problem = value === undefined ? 'it is not JSON' : findProblem(value)
     if (problem !== undefined)
       throw new Error(`${filePath} is no token file: ${problem}; put it right, or move it away.`)
@@ -83,7 +82,8 @@ export function readTokenFile(filePath: string): Identity | undefined {
  * @throws Error for an identity that readTokenFile() would refuse
  */
 export function writeTokenFile(filePath: string, identity: Identity): void {
-  writePrivateFile(filePath, formatIdentity(identity))
+  requireWellFormed(identity)
+  writePrivateFile(filePath, identity, 2)
 }
 
 /**
@@ -92,7 +92,8 @@ export function writeTokenFile(filePath: string, identity: Identity): void {
  * @throws Error for an identity that readTokenFile() would refuse; the platform's EEXIST if the file exists
  */
 export function createTokenFile(filePath: string, identity: Identity): void {
-  createPrivateFile(filePath, formatIdentity(identity))
+  requireWellFormed(identity)
+  createPrivateFile(filePath, identity, 2)
 }
 
 /**
@@ -115,11 +116,10 @@ export function backUpTokenFile(filePath: string, now: Date): string {
   }
 }
 
-/** The text of a token file. @throws Error if the identity has not the right form */
-function formatIdentity(identity: Identity): string {
+/** @throws Error if the identity has not the right form */
+function requireWellFormed(identity: Identity): void {
   const problem = findProblem(identity)
   if (problem !== undefined) throw new Error(`"identity" cannot be kept: ${problem}`)
-  return `${JSON.stringify(identity, null, 2)}\n`
 }
 
 const KEY_FIELD = [KEY, 'a key of 64 hex characters'] as const

@@ -303,17 +303,7 @@ export type UpdateProfileAnswer = {
   agent_id: string
   profile: Profile
 }
-export type GetAgentAnswer = {
-  /** id that begins with agt_ */
-  agent_id: string
-  handle: string | null
-  /** Unix seconds */
-  registered_at: number
-  banned: boolean
-  /** true if the operator hid handle and profile */
-  hidden: boolean
-  profile: Profile
-  verified: boolean
+export type GetAgentAnswer = AgentListing & {
   agent: AgentListing
   /** opens the commitment to the handle in the registration entry; empty if hidden */
   salt: string
@@ -559,32 +549,7 @@ export type PassInvoice = {
   /** why nothing may be paid to it any more, if that is so */
   not_payable?: string
 }
-export type CheckInvoiceAnswer = {
-  /** id that begins with inv_ */
-  invoice_id: string
-  currency: 'xno' | 'xmr'
-  /** pass days asked for; absent where it pays a market order */
-  days?: number
-  /** the market order that it pays */
-  order_id?: string
-  /** the price in the coin, as decimal text */
-  amount: string
-  /** the same in raw or piconero */
-  amount_raw: string
-  address: string
-  /** the coin's own payment URI, for what is still to be paid */
-  uri: string
-  price_usd: number
-  /** USD per coin */
-  rate: string
-  rate_source: string
-  /** Unix seconds */
-  rate_at: number
-  status: 'awaiting_payment' | 'confirming' | 'underpaid' | 'settled' | 'expired'
-  /** Unix seconds */
-  expires_at: number
-  /** why nothing may be paid to it any more, if that is so */
-  not_payable?: string
+export type CheckInvoiceAnswer = Invoice & {
   /** what has been confirmed, as decimal text */
   paid: string
   paid_raw: string
@@ -869,29 +834,7 @@ export type CreateOfferAnswer = {
   offer_id: string
   offer: OwnOffer
 }
-export type OwnOffer = {
-  /** id that begins with ofr_ */
-  offer_id: string
-  /** id that begins with agt_ */
-  agent_id: string
-  /** Unix seconds */
-  at: number
-  /** empty if hidden */
-  title: string
-  /** empty if hidden */
-  description: string
-  price_usd: number
-  delivery_hours: number
-  /** what an order can be paid in once it is ready */
-  currencies: ('xno' | 'xmr')[]
-  /** those of `currencies` that can be paid in now */
-  currencies_ready: ('xno' | 'xmr')[]
-  /** Unix seconds */
-  closed_at: number | null
-  /** opens `content_hash` of its ledger entry; empty if hidden */
-  salt: string
-  hidden: boolean
-  verified: boolean
+export type OwnOffer = Offer & {
   payout_addresses: {
     xno?: string
     xmr?: string
@@ -934,83 +877,7 @@ export type Invoice = {
   /** why nothing may be paid to it any more, if that is so */
   not_payable?: string
 }
-export type Order = {
-  /** id that begins with mkt_ */
-  order_id: string
-  /** id that begins with ofr_ */
-  offer_id: string
-  /** id that begins with agt_ */
-  buyer_id: string
-  /** id that begins with agt_ */
-  seller_id: string
-  /** your own side of it */
-  role: 'buyer' | 'seller'
-  /** what the offer calls it; text of the seller */
-  title: string
-  status:
-    'awaiting_payment' | 'paid' | 'delivered' | 'disputed' | 'released' | 'paid_out' | 'refunded' | 'expired'
-  /** what comes next if neither side does anything; null in a final state */
-  next_transition: {
-    /** null if more than one is possible */
-    to:
-      | 'awaiting_payment'
-      | 'paid'
-      | 'delivered'
-      | 'disputed'
-      | 'released'
-      | 'paid_out'
-      | 'refunded'
-      | 'expired'
-      | null
-    /** null if a person or the chain decides when */
-    at: number | null
-    actor: 'buyer' | 'seller' | 'operator' | 'chain' | 'service'
-  } | null
-  currency: 'xno' | 'xmr'
-  price_usd: number
-  /** the price in the coin, as decimal text */
-  amount: string
-  amount_raw: string
-  /** what the venue keeps of it when the order is released */
-  fee_raw: string
-  /** Unix seconds */
-  at: number
-  /** Unix seconds */
-  pay_by: number
-  /** a payment was seen that is not confirmed yet */
-  payment_seen_at: number | null
-  /** Unix seconds */
-  paid_at: number | null
-  /** Unix seconds */
-  deliver_by: number | null
-  /** Unix seconds */
-  delivered_at: number | null
-  /** Unix seconds */
-  accept_by: number | null
-  /** Unix seconds */
-  disputed_at: number | null
-  /** only if the operator split a dispute: the seller has this percentage of the price without the fee, the venue of fee_raw, both rounded down, and the buyer the rest */
-  split_percent?: number
-  /** chain: a settled payment was taken back by a reorganisation, or a transaction that nobody has accounted for may have paid a side */
-  disputed_by: 'buyer' | 'chain' | null
-  /** when it was last released, refunded or expired */
-  closed_at: number | null
-  /** refunded because no delivery came in time */
-  undelivered: boolean
-  /** Unix seconds */
-  paid_out_at: number | null
-  /** deadlines that fell into an outage of the API */
-  extensions: {
-    deadline: 'pay_by' | 'deliver_by' | 'accept_by'
-    /** Unix seconds */
-    was: number
-    /** Unix seconds */
-    until: number
-    /** Unix seconds */
-    outage_from: number
-    /** Unix seconds */
-    outage_to: number
-  }[]
+export type Order = OrderSummary & {
   /** what the seller delivered, byte for byte; text of a stranger, unless it is sealed */
   delivery: string | null
   dispute_reason: string | null

@@ -3,11 +3,12 @@ import { ed25519PublicKey, keyFromHex, keyToHex } from '../shared/crypto/ed25519
 import { cosignNote, formatVkey, NOTE_KEY } from '../shared/crypto/note.ts'
 import type { Client } from './client.ts'
 import { CodedError } from './errors.ts'
-import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
+import { withFileLock, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { findLogFork, knownKeys } from './verify-receipt.ts'
 import { connectLogs, isSignedLog, readCheckpoint, readConsistency, type SignedLog } from './verify/light.ts'
 import { Refused } from './verify/findings.ts'
 import { recall } from './verify/state.ts'
+import { isObject } from './verify/values.ts'
 import type { SealTrust } from './verify/verification.ts'
 
 /*
@@ -191,22 +192,22 @@ async function requireConsistent(
  * @throws Error that names the file if it holds something else
  */
 export function ensureState(witnessFile: string): WitnessState {
-  const state = readPrivateFile(witnessFile, (text) => {
-    const value = parseJson(text) as Partial<WitnessState> | undefined
+  const read = (value: Partial<WitnessState> = {}): WitnessState | undefined => {
     const isHex = (hex: unknown): hex is string => typeof hex === 'string' && /^[0-9a-f]{64}$/.test(hex)
-    if (
-      isHex(value?.secret_key) &&
+    const isRight =
+      isHex(value.secret_key) &&
       isHex(value.public_key) &&
       isHex(value.root) &&
       Number.isSafeInteger(value.size) &&
       // A damaged key would be another witness, which remembers nothing.
       keyToHex(ed25519PublicKey(keyFromHex(value.secret_key))) === value.public_key
-    )
-      return value as WitnessState
-    throw new Error(
-      `${witnessFile} is no witness's file; put it right. Without what it remembers nothing can be cosigned safely.`,
-    )
-  })
+    return isRight ? (value as WitnessState) : undefined
+  }
+  const state = readPrivateFile(
+    witnessFile,
+    (value) => read(isObject(value) ? value : {}),
+    "is no witness's file; put it right. Without what it remembers nothing can be cosigned safely.",
+  )
   if (state !== undefined) return state
   const secretKey = randomBytes(32)
   const fresh = {
@@ -219,5 +220,4 @@ export function ensureState(witnessFile: string): WitnessState {
   return fresh
 }
 
-const writeState = (witnessFile: string, state: WitnessState): void =>
-  writePrivateFile(witnessFile, `${JSON.stringify(state, null, 2)}\n`)
+const writeState = (witnessFile: string, state: WitnessState): void => writePrivateFile(witnessFile, state, 2)

@@ -1,4 +1,3 @@
-import type { MiningProgress } from './miner/tally.ts'
 import { countCores } from './cores.ts'
 import { CodedError } from './errors.ts'
 import { expectedHashes } from '../shared/crypto/pow.ts'
@@ -9,6 +8,15 @@ const MAX_HASHES_PER_CORE_SECOND = 1e9
 const GRACE_SECONDS = 60
 /** The rate of the first seconds, in which threads start, says little. */
 const MEASURED_SECONDS = 5
+
+/** How far a run has come. */
+export type MiningProgress = {
+  hashes: number
+  hashesPerSecond: number
+  sharesFound: number
+  /** Expected seconds until `count` is reached, at the rate so far; Infinity before the first report. */
+  secondsLeft: number
+}
 
 /** A service asks for proof of work that this machine can't do in time: a mistake, or meant to keep it busy. */
 export class WorkTooHardError extends CodedError<'work_too_hard'> {

@@ -6,4 +6,3 @@ function refuse(): never {
 export const withFileLock = refuse
 export const readPrivateFile = refuse
 export const writePrivateFile = refuse
-export const parseJson = refuse

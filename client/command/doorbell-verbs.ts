@@ -1,10 +1,10 @@
-import { spawn } from 'node:child_process'
 import { createServer, type IncomingMessage } from 'node:http'
 import { answerChallenge, readRing, type Ring } from '../doorbell.ts'
-import { parseJson, readPrivateFile, writePrivateFile } from '../private-file.ts'
+import { readPrivateFile, writePrivateFile } from '../private-file.ts'
 import { CommandError, usageError } from './command-error.ts'
 import { formatFields, formatJson } from './format.ts'
 import type { Session } from './session.ts'
+import { runShell } from './shell.ts'
 import { defineCall, defineVerb, listOption, numberOption, textOption, type Verb } from './verb.ts'
 
 /** What listen needs of a doorbell that was set. */
@@ -36,7 +36,7 @@ export const doorbellVerbs: readonly Verb[] = [
         ...(from === undefined || to === undefined ? {} : { quiet_hours: { from, to } }),
       })
       const kept: Kept = { url: answer.doorbell?.url ?? url, secret: answer.secret }
-      writePrivateFile(fileOf(session), formatJson(kept))
+      writePrivateFile(fileOf(session), kept)
       return { answer, text: 'Set. It rings once its URL has answered a challenge; "doorbell show" says so.' }
     },
   }),
@@ -99,7 +99,7 @@ async function answer(
   readKeys: () => Promise<readonly string[]>,
   req: IncomingMessage,
 ): Promise<[number, string, Ring?]> {
-  const kept = readPrivateFile(fileOf(session), (text) => parseJson(text) as Kept)
+  const kept = readPrivateFile(fileOf(session), (value) => value as Kept | undefined)
   if (kept === undefined)
     throw new CommandError('wrong_state', 'No doorbell is set; "doorbell set URL" first.')
   const chunks: Buffer[] = []
@@ -146,13 +146,11 @@ function once(work: () => Promise<void> | undefined): () => void {
 }
 
 /** Runs a command; how it ended is said if that wasn't well. */
-const runCommand = (session: Session, command: string): Promise<void> =>
-  new Promise((resolve) => {
-    const child = spawn(command, { shell: true, stdio: ['ignore', 'inherit', 'inherit'] })
-    const say = (ended: string): void => {
-      session.progress.say(`doorbell: the command ${ended}`)
-      resolve()
-    }
-    child.once('error', (error) => say(`could not be run: ${error.message}`))
-    child.once('close', (code) => (code === 0 ? resolve() : say(`ended with ${code ?? 'a signal'}`)))
-  })
+async function runCommand({ progress }: Session, command: string): Promise<void> {
+  try {
+    const code = await runShell(command)
+    if (code !== 0) progress.say(`doorbell: the command ended with ${code ?? 'a signal'}`)
+  } catch (error) {
+    progress.say(`doorbell: the command could not be run: ${(error as Error).message}`)
+  }
+}

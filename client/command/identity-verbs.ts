@@ -170,7 +170,7 @@ export const identityVerbs: readonly Verb[] = [
 function requireWritable(tokenFile: string): void {
   const trial = `${tokenFile}.${randomBytes(6).toString('hex')}.trial`
   try {
-    createPrivateFile(trial, ' '.repeat(1_024))
+    createPrivateFile(trial, [' '.repeat(1_024)])
   } catch (cause) {
     throw new CommandError(
       'cannot_keep',

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { createClient } from '../client.ts'
-import { parseJson, readPrivateFile, writePrivateFile } from '../private-file.ts'
+import { readPrivateFile, writePrivateFile } from '../private-file.ts'
 import { newDmKeyPair } from '../sealed-box.ts'
 import { createTokenFile, type Identity } from '../token-file.ts'
 import { CommandError, usageError } from './command-error.ts'
@@ -111,8 +111,8 @@ function moveIdentity(from: string, to: string, identity: Identity): void {
 
 /** Changes the address under which the file keeps what seal-verify.mjs remembers of its one service. */
 function renameService(stateFile: string, url: string): void {
-  const remembered = readPrivateFile(stateFile, parseJson)
+  const remembered = readPrivateFile(stateFile, (value) => value)
   if (typeof remembered !== 'object' || remembered === null) return
   const [state] = Object.values(remembered)
-  writePrivateFile(stateFile, `${JSON.stringify({ [url]: state })}\n`)
+  writePrivateFile(stateFile, { [url]: state })
 }

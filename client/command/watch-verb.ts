@@ -1,10 +1,11 @@
-import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RefusalError, TransportError, type Event, type ListEventsAnswer } from '../client.ts'
-import { parseJson, readPrivateFile, writePrivateFile } from '../private-file.ts'
+import { readPrivateFile, writePrivateFile } from '../private-file.ts'
 import { CommandError } from './command-error.ts'
 import { formatCount, formatJson } from './format.ts'
+import { isObject } from '../verify/values.ts'
 import type { Session } from './session.ts'
+import { runShell } from './shell.ts'
 import { defineVerb, flagOption, textOption, type Verb } from './verb.ts'
 
 /** Less than the client waits for an answer. */
@@ -24,7 +25,7 @@ export const watchVerb: Verb = defineVerb({
     let after = options['from-start'] ? undefined : readCursor(cursorFile)
     // A first run with --once begins with the oldest too, so that it has something to show.
     if (options['from-start'] || (options.once && after === undefined)) after = '0'
-    const keep = (cursor: string): void => writePrivateFile(cursorFile, formatJson({ after: cursor }))
+    const keep = (cursor: string): void => writePrivateFile(cursorFile, { after: cursor })
     const seen: Event[] = []
     for (;;) {
       const page = await readPage(session, after, options.once ? 0 : WAIT_SECONDS)
@@ -57,13 +58,15 @@ export const watchVerb: Verb = defineVerb({
  *
  * @throws Error that names the file if it holds something else: events would be passed over unseen
  */
-export function readCursor(file: string): string | undefined {
-  return readPrivateFile(file, (text) => {
-    const { after } = (parseJson(text) ?? {}) as { after?: unknown }
-    if (typeof after === 'string' && /^[0-9]{1,16}$/.test(after)) return after
-    throw new Error(`${file} does not hold where the last run ended; "watch --from-start" begins anew.`)
-  })
-}
+export const readCursor = (file: string): string | undefined =>
+  readPrivateFile(
+    file,
+    (value) => {
+      const { after } = isObject(value) ? value : {}
+      return typeof after === 'string' && /^[0-9]{1,16}$/.test(after) ? after : undefined
+    },
+    'does not hold where the last run ended; "watch --from-start" begins anew.',
+  )
 
 /**
  * Fetches the next events. A service that doesn't answer is asked again until it does, unless `wait` is 0.
@@ -92,18 +95,7 @@ async function readPage(
 
 /** Runs a command with the event on its stdin. @throws CommandError unless it ends with 0 */
 async function runCommand(session: Session, event: Event, command: string): Promise<void> {
-  const code = await new Promise<number | null>((resolve, reject) => {
-    const child = spawn(command, {
-      shell: true,
-      stdio: ['pipe', 'inherit', 'inherit'],
-      signal: session.signal,
-    })
-    child.once('error', reject)
-    child.once('close', resolve)
-    // A command that reads nothing may have ended already.
-    child.stdin?.on('error', () => undefined)
-    child.stdin?.end(`${formatJson(event)}\n`)
-  })
+  const code = await runShell(command, { input: `${formatJson(event)}\n`, signal: session.signal })
   if (code !== 0)
     throw new CommandError(
       'command_failed',

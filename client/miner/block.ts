@@ -2,6 +2,7 @@
  * A block is 65,536 nonces that share their first 15 characters, the head, and differ in the last four, which are hex
  * digits.
  */
+import { randomInt } from 'node:crypto'
 import { assertDifficultyBits, assertPrefix, findShares } from '../../shared/crypto/pow.ts'
 
 export const HEAD_LENGTH = 15
@@ -15,6 +16,16 @@ const HEAD_FORM = /^[0-9a-z]{15}$/
  * @throws Error for a malformed prefix or difficulty, or a head that is not 15 characters of 0-9 a-z
  */
 export type SearchBlock = (prefix: string, head: string, difficultyBits: number) => string[]
+
+/**
+ * The head of a block at random, out of 1.7e21, so that two threads or runs hardly ever search the same one. Its last 6
+ * characters are hex digits: the native search counts on from there.
+ */
+export const drawHead = (): string =>
+  Array.from({ length: HEAD_LENGTH }, (_, place) => {
+    const base = place < HEAD_LENGTH - 6 ? 36 : 16
+    return randomInt(base).toString(base)
+  }).join('')
 
 /** Nonce number `index` of the head's block. */
 export const formatNonce = (head: string, index: number): string =>

@@ -1,14 +1,10 @@
 /** One mining thread: searches block after block and reports until it is told to stop. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { createSearch } from './block-search.ts'
-import { BLOCK_NONCES } from './block.ts'
-import { advancePosition } from './position.ts'
+import { BLOCK_NONCES, drawHead } from './block.ts'
 
-/**
- * What a thread is started with. It begins at `position`. `stop` is shared memory: anything but 0 in it ends the
- * thread after its block.
- */
-export type ThreadOrder = { prefix: string; difficultyBits: number; position: string; stop: Int32Array }
+/** What a thread is started with. `stop` is shared memory: anything but 0 in it ends the thread after its block. */
+export type ThreadOrder = { prefix: string; difficultyBits: number; stop: Int32Array }
 
 /** What a thread did since its last report. */
 export type ThreadReport = { hashes: number; nonces: string[] }
@@ -18,7 +14,6 @@ const REPORT_MS = 250
 /** Searches block after block until `order.stop` is set, and reports each find, and what was searched every 250 ms. */
 function mineUntilStopped(order: ThreadOrder, send: (report: ThreadReport) => void): void {
   const searchBlock = createSearch()
-  let { position } = order
   let hashes = 0
   let reportedAt = performance.now()
   const report = (nonces: string[]): void => {
@@ -27,8 +22,7 @@ function mineUntilStopped(order: ThreadOrder, send: (report: ThreadReport) => vo
     reportedAt = performance.now()
   }
   while (Atomics.load(order.stop, 0) === 0) {
-    const nonces = searchBlock(order.prefix, position, order.difficultyBits)
-    position = advancePosition(position)
+    const nonces = searchBlock(order.prefix, drawHead(), order.difficultyBits)
     hashes += BLOCK_NONCES
     if (nonces.length > 0 || performance.now() - reportedAt >= REPORT_MS) report(nonces)
   }

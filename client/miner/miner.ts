@@ -1,13 +1,11 @@
 /** The miner: finds nonces that meet a proof of work (the rule is in shared/crypto/pow.ts). */
 import { assertDifficultyBits, assertPrefix, expectedHashes } from '../../shared/crypto/pow.ts'
 import { createSearch } from './block-search.ts'
-import { advancePosition, drawPosition } from './position.ts'
-import { BLOCK_NONCES } from './block.ts'
-import { Tally, type MiningProgress } from './tally.ts'
+import { BLOCK_NONCES, drawHead } from './block.ts'
+import { Tally } from './tally.ts'
 import { countCores } from '../cores.ts'
+import type { MiningProgress } from '../work-bound.ts'
 import { createProgramRunner, runThread, yieldToEvents, type RunThread } from './threads.ts'
-
-export type { MiningProgress } from './tally.ts'
 
 export type MiningOrder = {
   /** 32 lower-case hex characters, from the work order or the challenge. */
@@ -78,10 +76,8 @@ function assertPositiveInteger(name: string, value: number): void {
 /** Searches block after block on this thread until the tally is complete or the signal comes; lets other events run. */
 async function mineOnCallersThread(order: MiningOrder, tally: Tally): Promise<void> {
   const searchBlock = createSearch()
-  let position = drawPosition()
   while (!tally.isComplete() && !order.signal?.aborted) {
-    const nonces = searchBlock(order.prefix, position, order.difficultyBits)
-    position = advancePosition(position)
+    const nonces = searchBlock(order.prefix, drawHead(), order.difficultyBits)
     tally.add({ hashes: BLOCK_NONCES, nonces })
     await yieldToEvents()
   }
@@ -102,7 +98,7 @@ async function mineOnThreads(
   let hasFailed = false
   const runs = Array.from({ length: threads }, async () => {
     try {
-      await runner({ prefix, difficultyBits, position: drawPosition() }, stopped, (report) => {
+      await runner({ prefix, difficultyBits }, stopped, (report) => {
         if (!hasFailed) tally.add(report) // a callback that threw is not called again
         if (tally.isComplete()) stopper.abort()
       })

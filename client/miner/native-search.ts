@@ -11,12 +11,10 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { isShare } from '../../shared/crypto/pow.ts'
-import { searchBlockPlainly } from './block.ts'
-import { drawPosition } from './position.ts'
+import type { NativeSearch } from '../mine.ts'
+import { drawHead, searchBlockPlainly } from './block.ts'
+import { H, K } from './sha256-simd.ts'
 import type { RunThread } from './threads.ts'
-
-/** A program to mine with, or the reason why this machine has none. */
-export type NativeSearch = { program: string } | { missing: string }
 
 const SOURCE = new URL('./native-search.c', import.meta.url)
 const COMPILER = 'cc'
@@ -57,30 +55,38 @@ export async function prepareNativeSearch(compiler = COMPILER): Promise<NativeSe
   }
 }
 
-/** Makes a RunThread that mines with that program, each thread a process of its own. @internal */
+/**
+ * Makes a RunThread that mines with that program, each thread a process of its own.
+ *
+ * @param draw where a run of the program begins
+ * @internal
+ */
 export const createProgramRunner =
-  (program: string): RunThread =>
+  (program: string, draw = drawHead): RunThread =>
   async (order, signal, onReport) => {
-    for (let { position } = order; !signal.aborted; position = drawPosition())
-      await searchRange(program, { ...order, position }, signal, onReport)
+    while (!signal.aborted) await searchFrom(draw(), program, order, signal, onReport)
   }
 
 /**
- * Runs the program once: it searches from the position to the end of its range, or until stopped.
+ * Runs the program once: it searches block after block from this head on, to the last of those that differ in their 6 hex
+ * digits alone, or until stopped.
  *
  * @throws Error if the program fails
  */
-function searchRange(program: string, ...[order, signal, onReport]: Parameters<RunThread>): Promise<void> {
-  const { prefix, difficultyBits, position } = order
+function searchFrom(
+  head: string,
+  program: string,
+  ...[{ prefix, difficultyBits }, signal, onReport]: Parameters<RunThread>
+): Promise<void> {
   return new Promise((resolve, reject) => {
     let nonces: string[] = []
     let isAtEnd = false
-    const search = spawn(program, [prefix, position, String(difficultyBits)], {
+    const search = spawn(program, [prefix, head, String(difficultyBits)], {
       stdio: ['ignore', 'pipe', 'ignore'],
       env: {},
     })
     const stop = (): void => void search.kill()
-    /** Reads a line of the program: `share NONCE`, `at POSITION HASHES` or, as its last, `end HASHES`. */
+    /** Reads a line of the program: `share NONCE`, `at HEAD HASHES` or, as its last, `end HASHES`. */
     const readLine = (line: string): void => {
       const [word, text = '', count] = line.split(' ')
       if (word === 'share') {
@@ -124,7 +130,8 @@ function assertOwn(file: string): void {
  */
 async function compile(compiler: string, program: string): Promise<void> {
   const written = `${program}.${randomBytes(6).toString('hex')}.tmp`
-  const options = ['-O3', '-march=native', '-x', 'c', '-o', written, SOURCE.pathname]
+  const constants = [`-DK_WORDS=${K.join('u,')}u`, `-DH_WORDS=${H.join('u,')}u`]
+  const options = ['-O3', '-march=native', ...constants, '-x', 'c', '-o', written, SOURCE.pathname]
   try {
     await runProgram(compiler, options, COMPILE_MS)
     renameSync(written, program)
@@ -136,7 +143,7 @@ async function compile(compiler: string, program: string): Promise<void> {
 /** Compares what the program finds in one block with node:crypto. @throws Error if they differ */
 async function checkAgainstPlatform(program: string): Promise<void> {
   const prefix = hash('sha256', '', 'hex').slice(0, 32)
-  const head = drawPosition()
+  const head = drawHead()
   const { stdout } = await runProgram(program, [prefix, head, String(CHECK_BITS), '1'], CHECK_MS)
   const found = Array.from(stdout.matchAll(/^share (\w+)$/gm), ([, nonce]) => nonce)
   if (found.join() !== searchBlockPlainly(prefix, head, CHECK_BITS).join())

@@ -55,9 +55,9 @@ for (let number = 2; PRIMES.length < ROUNDS; number++)
 /** The first 32 bits of the fractional part. */
 const fractionOf = (root: number): number => (root * 2 ** 32) >>> 0
 /** §4.2.2: of the cube roots of the first 64 primes. */
-const K = Uint32Array.from(PRIMES, (prime) => fractionOf(Math.cbrt(prime)))
+export const K = Uint32Array.from(PRIMES, (prime) => fractionOf(Math.cbrt(prime)))
 /** §5.3.3, the initial hash value: of the square roots of the first 8 primes. */
-const H = Uint32Array.from(PRIMES.slice(0, 8), (prime) => fractionOf(Math.sqrt(prime)))
+export const H = Uint32Array.from(PRIMES.slice(0, 8), (prime) => fractionOf(Math.sqrt(prime)))
 
 /** The four functions of one word, §4.1.2 (4.4) to (4.7): rotations right, and for the small sigmas a shift right. */
 type WordFunction = { rotations: readonly number[]; shift?: number }

@@ -2,15 +2,6 @@ import { expectedHashes } from '../../shared/crypto/pow.ts'
 import type { MiningOrder } from './miner.ts'
 import type { ThreadReport } from './miner-thread.ts'
 
-/** How far a run has come. */
-export type MiningProgress = {
-  hashes: number
-  hashesPerSecond: number
-  sharesFound: number
-  /** Expected seconds until `count` is reached, at the rate so far; Infinity before the first report. */
-  secondsLeft: number
-}
-
 /** Adds up what the threads of a run report, from now on. @internal */
 export class Tally {
   readonly shares: string[] = []

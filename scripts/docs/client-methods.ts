@@ -8,9 +8,9 @@ import {
   annotate,
   answerOf,
   capitalize,
+  clientSchemas,
   nameIn,
   NOTE,
-  withoutOk,
   type Document,
   type Operation,
   type Parameter,
@@ -245,7 +245,7 @@ const noteOf = (summary: string): string => `/** ${summary} */\n`
  *   Name, f|f, f&f    the form of that name, one of two, and both
  */
 function formsOf(document: Document): { forms: string; names: string[]; patterns: string[] } {
-  const { schemas } = document.components
+  const schemas = clientSchemas(document.components)
   const patterns: string[] = []
   const reached = new Map<string, string>()
   const write = (schema: Checked): string => {
@@ -278,7 +278,7 @@ function formsOf(document: Document): { forms: string; names: string[]; patterns
     const schema = schemas[name]
     if (reached.has(name) || schema === undefined) return
     reached.set(name, '') // a form that names itself ends here
-    reached.set(name, write(checked(withoutOk(name, schema), name)))
+    reached.set(name, write(checked(schema, name)))
   }
   for (const { answer } of methodsOf(document)) if (answer !== undefined) reach(answer)
   const lines = [...reached].map(([name, form]) => `${name} ${form}`)

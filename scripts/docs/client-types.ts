@@ -3,7 +3,7 @@
  * and the TypedDicts of `client/python`. An answer's type has no `ok`: the clients add it.
  *
  * openapi-typescript could write the first, but it needs the JavaScript API of TypeScript 5, and its types take
- * the client's package beyond 100 KiB.
+ * the client's package beyond 101 KiB.
  */
 import * as prettier from 'prettier'
 import { fileURLToPath } from 'node:url'
@@ -74,9 +74,9 @@ export function answerOf({ components }: Document, { responses }: Operation): st
  */
 function namedSchemas({ components, paths }: Document): [name: string, schema: Schema][] {
   const named: [string, Schema][] = []
-  for (const [name, schema] of Object.entries(components.schemas))
+  for (const [name, schema] of Object.entries(clientSchemas(components)))
     // Both files declare JsonValue by hand.
-    if (name !== 'JsonValue') named.push([name, withoutOk(name, schema)])
+    if (name !== 'JsonValue') named.push([name, schema])
   for (const operation of Object.values(paths).flatMap((item) => Object.values(item))) {
     const schema = operation.requestBody?.content['application/json'].schema
     if (schema !== undefined) named.push([`${capitalize(operation.operationId)}Body`, schema])
@@ -96,8 +96,44 @@ function namedSchemas({ components, paths }: Document): [name: string, schema: S
   return named
 }
 
+/**
+ * The document's schemas as both clients have them: answers without `ok`; and a schema that has every field of another
+ * one, and more, extends that.
+ */
+export function clientSchemas({ schemas }: Document['components']): Record<string, Schema> {
+  const own = Object.entries(schemas).map(([name, schema]) => [name, withoutOk(name, schema)] as const)
+  return Object.fromEntries(own.map(([name, schema]) => [name, extending(schema, own)]))
+}
+
+/** The schema as an extension of the largest one whose fields it has too; as it is if there is none. */
+function extending(schema: Schema, others: readonly (readonly [name: string, schema: Schema])[]): Schema {
+  const fieldsOf = (one: Schema): Set<string> => {
+    const isPlain = one.type === 'object' && one['x-forms'] === undefined && one.additionalProperties !== true
+    const fields = isPlain ? Object.entries(one.properties ?? {}) : []
+    return new Set(
+      fields.map((field) => JSON.stringify([...field, one.required?.includes(field[0]) === true])),
+    )
+  }
+  const own = fieldsOf(schema)
+  const bases = others
+    .map(([name, other]) => ({ name, other, fields: fieldsOf(other) }))
+    .filter(({ fields }) => fields.size >= MIN_SHARED && fields.size < own.size && fields.isSubsetOf(own))
+  const [base] = bases.sort((a, b) => b.fields.size - a.fields.size)
+  if (base === undefined) return schema
+  const isOwn = (name: string): boolean => !Object.hasOwn(base.other.properties ?? {}, name)
+  const rest = {
+    ...schema,
+    properties: Object.fromEntries(Object.entries(schema.properties ?? {}).filter(([name]) => isOwn(name))),
+    required: (schema.required ?? []).filter(isOwn),
+  }
+  return { allOf: [{ $ref: `#/components/schemas/${base.name}` }, rest] }
+}
+
+/** With fewer fields in common two schemas are alike by chance. */
+const MIN_SHARED = 4
+
 /** The schema without the field `ok` if it is an answer's, else as it is. */
-export function withoutOk(name: string, schema: Schema): Schema {
+function withoutOk(name: string, schema: Schema): Schema {
   if (!name.endsWith('Answer')) return schema
   if (schema.properties === undefined) return schema
   const { ok: _ok, ...properties } = schema.properties

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
@@ -19,10 +20,14 @@ import { canRunPythonVerifier } from '../support/run-verifier.ts'
  * the same places.
  */
 
-/** MUTATIONS and SEED make a run of another length, or of others. */
+/**
+ * MUTATIONS and SEED make a run of another length, or of others. OLD_VERIFIER names an earlier seal-verify.mjs,
+ * whose verdicts are compared too: what it ends otherwise is printed, since a rule may have changed on purpose.
+ */
 const COUNT = Number(process.env['MUTATIONS'] ?? (FULL ? 100_000 : 200))
 const BATCH = 500
 const SEED = Number(process.env['SEED'] ?? 1)
+const OLD_VERIFIER = process.env['OLD_VERIFIER']
 const PUBKEY = keyToHex(ed25519PublicKey(SEAL_KEY))
 
 const money = { kind: 'payment', data: { order_id: 'mkt_1', coin: 'xno', amount_raw: '100' } }
@@ -142,7 +147,9 @@ function placesIn(value: unknown): [Holder, string][] {
   return places
 }
 
-function changeStructure(value: object, { place, value: fresh, act }: Mutation['structure'][number]): void {
+function changeStructure(value: object, { place, value: drawn, act }: Mutation['structure'][number]): void {
+  // Some values are drawn again and again: one that was changed in its place would be changed in all, and could hold itself.
+  const fresh = structuredClone(drawn)
   const places = placesIn(value)
   const [holder, key] = places[place % places.length] ?? [{}, '']
   const [other, otherKey] = places[(place * 7 + 3) % places.length] ?? [{}, '']
@@ -194,7 +201,9 @@ describe.skipIf(!canRunPythonVerifier())(
     it(`end alike in both verifiers, ${COUNT} of them`, async () => {
       const folder = mkdtempSync(join(tmpdir(), 'mutations-'))
       const python = startPythonVerifier()
+      const old = await startOldVerifier()
       const codes = new Map<number, number>()
+      const otherwise = new Map<string, number>()
       try {
         for (let done = 0; done < COUNT; done += BATCH) {
           const mutations = fc.sample(MUTATION, {
@@ -214,13 +223,14 @@ describe.skipIf(!canRunPythonVerifier())(
               ]
               return {
                 args,
+                before: await old?.(args),
                 ended: await Promise.all(
                   [verifyInNode, python.verify].map((verify) => outline(verify, args)),
                 ),
               }
             }),
           )
-          for (const { args, ended } of ends) {
+          for (const { args, before, ended } of ends) {
             const [inNode, inPython] = ended
             if (inNode?.outline !== inPython?.outline) {
               // The file stays for whoever looks at it.
@@ -231,6 +241,11 @@ describe.skipIf(!canRunPythonVerifier())(
             }
             const code = inNode?.code ?? -1
             codes.set(code, (codes.get(code) ?? 0) + 1)
+            if (before === undefined || before === code) continue
+            const change = `${before} is now ${code}`
+            otherwise.set(change, (otherwise.get(change) ?? 0) + 1)
+            if (otherwise.get(change) === 1)
+              console.log(`${change}: mutation ${done} of ${args.join(' ')}: ${inNode?.outline}`)
           }
         }
         rmSync(folder, { recursive: true })
@@ -238,6 +253,7 @@ describe.skipIf(!canRunPythonVerifier())(
         python.stop()
       }
       console.log(`mutations by exit code: ${JSON.stringify(Object.fromEntries([...codes].sort()))}`)
+      if (old) console.log(`exit codes of ${OLD_VERIFIER}: ${JSON.stringify([...otherwise])}`)
       for (const code of [0, 1, 2, 3])
         expect(codes.get(code) ?? 0, `exit ${code}`).toBeGreaterThan(COUNT / 100)
     }, 7_200_000)
@@ -258,4 +274,17 @@ async function outline(verify: Verify, args: readonly string[]): Promise<{ code:
   const places = findings.map(({ reason, where }) => `${reason} ${where}`).sort()
   if (words.includes('failed')) throw new Error(`a verifier crashed on ${args.join(' ')}: ${ended.text}`)
   return { code, outline: JSON.stringify({ code, words, places, sealed, waiting, openings }) }
+}
+
+type Check = (args: readonly string[]) => Promise<{ exitCode: number }>
+
+/** An earlier bundle's exit code, if OLD_VERIFIER names one; -1 if it crashed. */
+async function startOldVerifier(): Promise<((args: readonly string[]) => Promise<number>) | undefined> {
+  if (OLD_VERIFIER === undefined) return undefined
+  const { check } = (await import(pathToFileURL(OLD_VERIFIER).href)) as { check: Check }
+  return (args) =>
+    check(args).then(
+      ({ exitCode }) => exitCode,
+      () => -1,
+    )
 }

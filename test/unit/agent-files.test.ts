@@ -82,11 +82,11 @@ describe('the keys seen of others', () => {
 describe("an agent's file", () => {
   it('is changed by one process after the other, and a killed one holds up nobody', async () => {
     const file = path.join(home, 'count')
-    writePrivateFile(file, '0')
+    writePrivateFile(file, [0])
     const add = (then: string) => `
       import { withFileLock, readPrivateFile, writePrivateFile } from './client/private-file.ts'
       const file = ${JSON.stringify(file)}
-      for (let i = 0; i < 20; i++) withFileLock(file, () => { writePrivateFile(file, String(readPrivateFile(file, Number) + 1)); ${then} })`
+      for (let i = 0; i < 20; i++) withFileLock(file, () => { writePrivateFile(file, [readPrivateFile(file, Number) + 1]); ${then} })`
     const killed = await runModule(add('process.kill(process.pid, "SIGKILL")'))
     expect(killed.code).toBeNull()
     const runs = await Promise.all([1, 2, 3].map(() => runModule(add(''))))
@@ -100,7 +100,7 @@ describe("an agent's file", () => {
     createTokenFile(file, { url, agent_id: 'agt_me', token: TOKEN })
     const pinFile = path.join(file.replace('.json', '.keys'), 'agt_other.json')
     const stateFile = file.replace('.json', '.work.json')
-    writePrivateFile(pinFile, JSON.stringify(['ab'.repeat(32)]))
+    writePrivateFile(pinFile, ['ab'.repeat(32)])
     writeMiningState(stateFile, {
       order: {
         order_id: 'wrk_1',

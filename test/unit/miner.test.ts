@@ -4,10 +4,10 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { searchBlockPlainly } from '../../client/miner/block.ts'
+import { drawHead, searchBlockPlainly } from '../../client/miner/block.ts'
 import { createSearch, createSimdSearch } from '../../client/miner/block-search.ts'
-import { mineShares, solveWork, type MiningProgress } from '../../client/miner/miner.ts'
-import { advancePosition, assertPosition, drawPosition } from '../../client/miner/position.ts'
+import { mineShares, solveWork } from '../../client/miner/miner.ts'
+import type { MiningProgress } from '../../client/work-bound.ts'
 import {
   assembleModule,
   canRunSimd,
@@ -46,7 +46,7 @@ describe('the vector search', () => {
       let found = 0
       for (let block = 0; block < blocks; block++) {
         const prefix = randomPrefix()
-        const head = drawPosition()
+        const head = drawHead()
         const shares = search(prefix, head, 8)
         expect(shares, `${prefix}:${head}`).toEqual(hashWholeBlock(prefix, head, 8))
         found += shares.length
@@ -105,7 +105,6 @@ describe('mineShares', () => {
     expect(new Set(shares).size).toBe(40)
     expect(handed).toEqual(shares)
     for (const nonce of shares) expect(isShare(prefix, nonce, 16)).toBe(true)
-    expect(new Set(shares.map((nonce) => nonce.slice(0, 9))).size).toBeLessThanOrEqual(2)
   })
 
   test('reports the hashes, the rate, the shares and the time left', async () => {
@@ -237,35 +236,11 @@ test('solveWork finds the one nonce that a registration needs', async () => {
   expect(isShare(prefix, await solveWork({ prefix, difficultyBits: 18, threads: 2 }), 18)).toBe(true)
 })
 
-describe('a position', () => {
-  test('advances block by block, and from the last one to a new range', () => {
-    expect(advancePosition('0123abcz9000000')).toBe('0123abcz9000001')
-    expect(advancePosition('0123abcz900ffff')).toBe('0123abcz9010000')
-    const after = advancePosition('0123abcz9ffffff')
-    expect(after.slice(0, 9)).not.toBe('0123abcz9')
-    expect(after.slice(9)).toBe('000000')
-  })
-
-  test('is drawn from all of 0-9 a-z and never twice', () => {
-    const drawn = Array.from({ length: 2000 }, drawPosition)
-    for (const position of drawn) assertPosition(position)
-    expect(new Set(drawn).size).toBe(2000)
-    expect(new Set(drawn.join('')).size).toBe(36)
-  })
-
-  test('is refused in any other form', () => {
-    for (const bad of [
-      '',
-      '0123abcz900000',
-      '0123abcz90000000',
-      '0123abcz900000g',
-      '0123abcZ9000000',
-      'a\n',
-    ]) {
-      expect(() => assertPosition(bad)).toThrow('"position" must be')
-      expect(() => advancePosition(bad)).toThrow('"position" must be')
-    }
-  })
+test('the head of a block is drawn from all of 0-9 a-z, ends with 6 hex digits and never comes twice', () => {
+  const drawn = Array.from({ length: 2000 }, drawHead)
+  for (const head of drawn) expect(head).toMatch(/^[0-9a-z]{9}[0-9a-f]{6}$/)
+  expect(new Set(drawn).size).toBe(2000)
+  expect(new Set(drawn.join('')).size).toBe(36)
 })
 
 describe('the assembler', () => {

@@ -7,8 +7,7 @@ import { afterAll, describe, expect, test, vi } from 'vitest'
 import { createSearch } from '../../client/miner/block-search.ts'
 import { mineShares } from '../../client/miner/miner.ts'
 import { createProgramRunner, prepareNativeSearch } from '../../client/miner/native-search.ts'
-import { advancePosition, drawPosition } from '../../client/miner/position.ts'
-import { BLOCK_NONCES } from '../../client/miner/block.ts'
+import { BLOCK_NONCES, drawHead } from '../../client/miner/block.ts'
 import { isShare } from '../../shared/crypto/pow.ts'
 import { FULL } from '../support/full.ts'
 
@@ -35,16 +34,22 @@ const sharesOf = (...words: string[]): string[] =>
     ([, nonce = '']) => nonce,
   )
 
-/** What one process hands over that begins at a position, until what came last is enough. */
+/** What one process hands over whose first run begins at a head, until what came last is enough. */
 async function findFrom(
   prefix: string,
-  position: string,
+  head: string,
   difficultyBits: number,
   isEnough: (nonces: readonly string[], hashes: number) => boolean,
 ): Promise<string[]> {
   const stopper = new AbortController()
   const found: string[] = []
-  await createProgramRunner(program)({ prefix, difficultyBits, position }, stopper.signal, (report) => {
+  let next = head
+  const draw = (): string => {
+    const drawn = next
+    next = drawHead()
+    return drawn
+  }
+  await createProgramRunner(program, draw)({ prefix, difficultyBits }, stopper.signal, (report) => {
     found.push(...report.nonces)
     if (isEnough(report.nonces, report.hashes)) stopper.abort()
   })
@@ -60,9 +65,10 @@ describe('the native search', () => {
       const bits = [0, 1, 2, 4, 7, 9, 12, 16][run % 8] ?? 8
       const prefix = randomPrefix()
       const expected: string[] = []
-      const start = drawPosition()
-      for (let block = 0, at = start; block < 3; block++, at = advancePosition(at))
-        expected.push(...searchBlock(prefix, at, bits))
+      const range = drawHead().slice(0, 9)
+      const start = `${range}00fffe`
+      for (const block of ['00fffe', '00ffff', '010000'])
+        expected.push(...searchBlock(prefix, range + block, bits))
       expect(sharesOf(prefix, start, String(bits), '3'), `${prefix}:${start}, ${bits} bits`).toEqual(expected)
     }
   })

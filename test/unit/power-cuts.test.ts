@@ -8,7 +8,7 @@ import { replaceFile } from '../../shared/platform/durable-file.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { recordCalls, statesAfter, type DiskState } from '../support/disk-log.ts'
 
-const [OLD, NEW] = ['what was there before', 'what comes after it, and is longer']
+const [OLD, NEW] = ['what was there before', '["what comes after it, and is longer"]\n']
 let folder: string
 beforeEach(() => {
   folder = fs.mkdtempSync(path.join(os.tmpdir(), 'power-cuts-'))
@@ -34,7 +34,7 @@ const foundIn = (states: readonly DiskState[], name: string) =>
 describe('after a power cut at any moment', () => {
   it.each([
     ['a file of the service', (file: string) => replaceFile(file, NEW)],
-    ["an agent's file", (file: string) => writePrivateFile(file, NEW)],
+    ["an agent's file", (file: string) => writePrivateFile(file, JSON.parse(NEW) as object)],
   ])('%s that is replaced is the old one or the new one, and the new one once that is done', (_, write) => {
     const { during, after } = cutEverywhere({ it: OLD, 'it.new': 'left over from another death' }, () =>
       write(path.join(folder, 'it')),
@@ -46,7 +46,7 @@ describe('after a power cut at any moment', () => {
 
   it.each([
     ['a file of the service', (file: string) => replaceFile(file, NEW)],
-    ["an agent's file", (file: string) => createPrivateFile(file, NEW)],
+    ["an agent's file", (file: string) => createPrivateFile(file, JSON.parse(NEW) as object)],
   ])('%s that is new is whole or not there, and there once that is done', (_, write) => {
     const { during, after } = cutEverywhere({}, () => write(path.join(folder, 'it')))
     expect(foundIn(during, 'it')).toEqual([NEW, undefined])

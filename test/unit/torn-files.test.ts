@@ -213,11 +213,7 @@ const kept = (): Kept[] => [
   {
     name: "a witness's file",
     file: at('witness.json'),
-    write: () =>
-      writePrivateFile(
-        at('witness.json'),
-        `${JSON.stringify({ ...ensureState(at('w')), ...ROOTED }, null, 2)}\n`,
-      ),
+    write: () => writePrivateFile(at('witness.json'), { ...ensureState(at('w')), ...ROOTED }, 2),
     read: () => ensureState(at('witness.json')),
     missing: 'anew', // with another key: nothing that the old one signed can be contradicted
     harmless: 'another size or root is refused by the next proof of consistency',
@@ -237,7 +233,7 @@ const kept = (): Kept[] => [
   {
     name: 'keys seen of others',
     file: at('keys/agt_1.json'),
-    write: () => writePrivateFile(at('keys/agt_1.json'), `${JSON.stringify([HEX('12')])}\n`),
+    write: () => writePrivateFile(at('keys/agt_1.json'), [HEX('12')]),
     read: () => readPins(at('keys'), 'agt_1'),
     missing: [],
     harmless: 'a card that shows another key than the pin is refused',
@@ -245,7 +241,7 @@ const kept = (): Kept[] => [
   {
     name: 'where watching ended',
     file: at('token.events.json'),
-    write: () => writePrivateFile(at('token.events.json'), JSON.stringify({ after: '1234' })),
+    write: () => writePrivateFile(at('token.events.json'), { after: '1234' }),
     read: () => readCursor(at('token.events.json')),
     missing: undefined,
     harmless: 'the events are kept by the service',

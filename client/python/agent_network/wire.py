@@ -328,41 +328,6 @@ class UpdateProfileAnswer(TypedDict):
     profile: Profile
 
 
-class GetAgentAnswerResolutionRecordClaims(TypedDict):
-    open: int
-    judged: int
-    contested: int
-    overdue: int
-    accepted: int
-
-
-class GetAgentAnswerResolutionRecordVerdicts(TypedDict):
-    true: int
-    false: int
-    void: int
-
-
-class GetAgentAnswerResolutionRecord(TypedDict):
-    claims: GetAgentAnswerResolutionRecordClaims
-    verdicts: GetAgentAnswerResolutionRecordVerdicts
-    verified: bool
-
-
-class GetAgentAnswer(TypedDict):
-    agent_id: str
-    handle: Union[str, None]
-    registered_at: int
-    banned: bool
-    hidden: bool
-    profile: Profile
-    verified: bool
-    agent: AgentListing
-    salt: str
-    resolution_record: GetAgentAnswerResolutionRecord
-    recent_posts: List[Post]
-    recent_claims: List[Claim]
-
-
 class _Post(TypedDict):
     id: str
     agent_id: str
@@ -568,60 +533,6 @@ class PassInvoice(_PassInvoice, total=False):
     not_payable: str
 
 
-class _CheckInvoiceAnswerPaymentsItem(TypedDict):
-    payment_id: str
-    tx_hash: str
-    amount: str
-    amount_raw: str
-    state: Literal["seen", "settled", "gone", "locked"]
-    confirmations: int
-    late: bool
-    credited_days: int
-    first_seen_at: int
-    settlement: Literal["automatic", "manual"]
-    salt: str
-
-
-class CheckInvoiceAnswerPaymentsItem(_CheckInvoiceAnswerPaymentsItem, total=False):
-    unlock_time: int
-    price_raw: str
-
-
-class _CheckInvoiceAnswer(TypedDict):
-    invoice_id: str
-    currency: Literal["xno", "xmr"]
-    amount: str
-    amount_raw: str
-    address: str
-    uri: str
-    price_usd: float
-    rate: str
-    rate_source: str
-    rate_at: int
-    status: Literal["awaiting_payment", "confirming", "underpaid", "settled", "expired"]
-    expires_at: int
-    paid: str
-    paid_raw: str
-    carried_raw: str
-    remaining: str
-    remainder_raw: str
-    moved_raw: str
-    credited_days: int
-    confirmations: int
-    required_confirmations: int
-    chain: Literal["reachable", "unreachable"]
-    checked_at: Union[int, None]
-    payments: List[CheckInvoiceAnswerPaymentsItem]
-    payments_truncated: bool
-
-
-class CheckInvoiceAnswer(_CheckInvoiceAnswer, total=False):
-    days: int
-    order_id: str
-    not_payable: str
-    pass_until: str
-
-
 class GetStandingAnswerReferrals(TypedDict):
     registered: int
     paying: int
@@ -819,29 +730,6 @@ class CreateOfferAnswer(TypedDict):
     offer: OwnOffer
 
 
-class OwnOfferPayoutAddresses(TypedDict, total=False):
-    xno: str
-    xmr: str
-
-
-class OwnOffer(TypedDict):
-    offer_id: str
-    agent_id: str
-    at: int
-    title: str
-    description: str
-    price_usd: float
-    delivery_hours: float
-    currencies: List[Literal["xno", "xmr"]]
-    currencies_ready: List[Literal["xno", "xmr"]]
-    closed_at: Union[int, None]
-    salt: str
-    hidden: bool
-    verified: bool
-    payout_addresses: OwnOfferPayoutAddresses
-    addresses_salt: str
-
-
 class CreateOrderAnswer(TypedDict):
     order_id: str
     status: Literal["awaiting_payment", "paid", "delivered", "disputed", "released", "paid_out", "refunded", "expired"]
@@ -868,98 +756,6 @@ class Invoice(_Invoice, total=False):
     days: int
     order_id: str
     not_payable: str
-
-
-class OrderNextTransition0(TypedDict):
-    to: Literal["awaiting_payment", "paid", "delivered", "disputed", "released", "paid_out", "refunded", "expired", None]
-    at: Union[int, None]
-    actor: Literal["buyer", "seller", "operator", "chain", "service"]
-
-
-class OrderExtensionsItem(TypedDict):
-    deadline: Literal["pay_by", "deliver_by", "accept_by"]
-    was: int
-    until: int
-    outage_from: int
-    outage_to: int
-
-
-class OrderPayoutsItem(TypedDict):
-    payout_id: str
-    currency: Literal["xno", "xmr"]
-    amount: str
-    amount_raw: str
-    state: Literal["owed", "signed", "sent", "confirmed", "held", "manual", "withdrawn"]
-    frozen: bool
-    waits_for_chain: bool
-    to_self: bool
-    address: Union[str, None]
-    tx_hash: Union[str, None]
-    at: int
-    changed_at: int
-    salt: str
-
-
-class OrderSalts(TypedDict):
-    payout_address: Union[str, None]
-    refund_address: Union[str, None]
-    delivery: Union[str, None]
-    dispute: Union[str, None]
-
-
-class OrderSignaturesItemSeen(TypedDict):
-    size: int
-    root: str
-
-
-class OrderSignaturesItem(TypedDict):
-    author_key: str
-    seen: OrderSignaturesItemSeen
-    signature: str
-    step: str
-    agent_id: str
-
-
-class _Order(TypedDict):
-    order_id: str
-    offer_id: str
-    buyer_id: str
-    seller_id: str
-    role: Literal["buyer", "seller"]
-    title: str
-    status: Literal["awaiting_payment", "paid", "delivered", "disputed", "released", "paid_out", "refunded", "expired"]
-    next_transition: Union[OrderNextTransition0, None]
-    currency: Literal["xno", "xmr"]
-    price_usd: float
-    amount: str
-    amount_raw: str
-    fee_raw: str
-    at: int
-    pay_by: int
-    payment_seen_at: Union[int, None]
-    paid_at: Union[int, None]
-    deliver_by: Union[int, None]
-    delivered_at: Union[int, None]
-    accept_by: Union[int, None]
-    disputed_at: Union[int, None]
-    disputed_by: Literal["buyer", "chain", None]
-    closed_at: Union[int, None]
-    undelivered: bool
-    paid_out_at: Union[int, None]
-    extensions: List[OrderExtensionsItem]
-    delivery: Union[str, None]
-    dispute_reason: Union[str, None]
-    payout_address: Union[str, None]
-    refund_address: Union[str, None]
-    invoice: Union[Invoice, None]
-    payouts: List[OrderPayoutsItem]
-    payouts_truncated: bool
-    salts: OrderSalts
-
-
-class Order(_Order, total=False):
-    split_percent: int
-    signatures: List[OrderSignaturesItem]
 
 
 class ListOrdersAnswer(TypedDict):
@@ -1609,6 +1405,81 @@ class CreateCosignatureBody(TypedDict):
     line: str
 
 
+class _GetAgentAnswer1ResolutionRecordClaims(TypedDict):
+    open: int
+    judged: int
+    contested: int
+    overdue: int
+    accepted: int
+
+
+class _GetAgentAnswer1ResolutionRecordVerdicts(TypedDict):
+    true: int
+    false: int
+    void: int
+
+
+class _GetAgentAnswer1ResolutionRecord(TypedDict):
+    claims: _GetAgentAnswer1ResolutionRecordClaims
+    verdicts: _GetAgentAnswer1ResolutionRecordVerdicts
+    verified: bool
+
+
+class _GetAgentAnswer1(TypedDict):
+    agent: AgentListing
+    salt: str
+    resolution_record: _GetAgentAnswer1ResolutionRecord
+    recent_posts: List[Post]
+    recent_claims: List[Claim]
+
+
+class GetAgentAnswer(AgentListing, _GetAgentAnswer1):
+    pass
+
+
+class __CheckInvoiceAnswer1PaymentsItem(TypedDict):
+    payment_id: str
+    tx_hash: str
+    amount: str
+    amount_raw: str
+    state: Literal["seen", "settled", "gone", "locked"]
+    confirmations: int
+    late: bool
+    credited_days: int
+    first_seen_at: int
+    settlement: Literal["automatic", "manual"]
+    salt: str
+
+
+class _CheckInvoiceAnswer1PaymentsItem(__CheckInvoiceAnswer1PaymentsItem, total=False):
+    unlock_time: int
+    price_raw: str
+
+
+class __CheckInvoiceAnswer1(TypedDict):
+    paid: str
+    paid_raw: str
+    carried_raw: str
+    remaining: str
+    remainder_raw: str
+    moved_raw: str
+    credited_days: int
+    confirmations: int
+    required_confirmations: int
+    chain: Literal["reachable", "unreachable"]
+    checked_at: Union[int, None]
+    payments: List[_CheckInvoiceAnswer1PaymentsItem]
+    payments_truncated: bool
+
+
+class _CheckInvoiceAnswer1(__CheckInvoiceAnswer1, total=False):
+    pass_until: str
+
+
+class CheckInvoiceAnswer(Invoice, _CheckInvoiceAnswer1):
+    pass
+
+
 class _JudgedClaim1(TypedDict):
     verdicts: List[Verdict]
 
@@ -1622,4 +1493,73 @@ class _Proposal1(TypedDict):
 
 
 class Proposal(Claim, _Proposal1):
+    pass
+
+
+class _OwnOffer1PayoutAddresses(TypedDict, total=False):
+    xno: str
+    xmr: str
+
+
+class _OwnOffer1(TypedDict):
+    payout_addresses: _OwnOffer1PayoutAddresses
+    addresses_salt: str
+
+
+class OwnOffer(Offer, _OwnOffer1):
+    pass
+
+
+class _Order1PayoutsItem(TypedDict):
+    payout_id: str
+    currency: Literal["xno", "xmr"]
+    amount: str
+    amount_raw: str
+    state: Literal["owed", "signed", "sent", "confirmed", "held", "manual", "withdrawn"]
+    frozen: bool
+    waits_for_chain: bool
+    to_self: bool
+    address: Union[str, None]
+    tx_hash: Union[str, None]
+    at: int
+    changed_at: int
+    salt: str
+
+
+class _Order1Salts(TypedDict):
+    payout_address: Union[str, None]
+    refund_address: Union[str, None]
+    delivery: Union[str, None]
+    dispute: Union[str, None]
+
+
+class _Order1SignaturesItemSeen(TypedDict):
+    size: int
+    root: str
+
+
+class _Order1SignaturesItem(TypedDict):
+    author_key: str
+    seen: _Order1SignaturesItemSeen
+    signature: str
+    step: str
+    agent_id: str
+
+
+class __Order1(TypedDict):
+    delivery: Union[str, None]
+    dispute_reason: Union[str, None]
+    payout_address: Union[str, None]
+    refund_address: Union[str, None]
+    invoice: Union[Invoice, None]
+    payouts: List[_Order1PayoutsItem]
+    payouts_truncated: bool
+    salts: _Order1Salts
+
+
+class _Order1(__Order1, total=False):
+    signatures: List[_Order1SignaturesItem]
+
+
+class Order(OrderSummary, _Order1):
     pass

@@ -4,9 +4,9 @@ import { promisify } from 'node:util'
 import { createSHA256 } from 'hash-wasm'
 import { createSearch } from '../../../client/miner/block-search.ts'
 import { prepareNativeSearch } from '../../../client/miner/native-search.ts'
-import { mineShares, type MiningProgress } from '../../../client/miner/miner.ts'
-import { advancePosition, drawPosition } from '../../../client/miner/position.ts'
-import { BLOCK_NONCES } from '../../../client/miner/block.ts'
+import { mineShares } from '../../../client/miner/miner.ts'
+import type { MiningProgress } from '../../../client/work-bound.ts'
+import { BLOCK_NONCES, drawHead } from '../../../client/miner/block.ts'
 import { findShares } from '../../../shared/crypto/pow.ts'
 import type { Solver } from '../../../shared/passes/solvers.ts'
 import {
@@ -96,7 +96,7 @@ async function benchNativeSearch(): Promise<Figure[]> {
   }
   const sampleNative = async (): Promise<number> => {
     const begun = performance.now()
-    await runProgram(search.program, [PREFIX, drawPosition(), String(SHARE_BITS), String(NATIVE_BLOCKS)])
+    await runProgram(search.program, [PREFIX, drawHead(), String(SHARE_BITS), String(NATIVE_BLOCKS)])
     return (NATIVE_BLOCKS * BLOCK_NONCES * 1000) / (performance.now() - begun)
   }
   return [
@@ -150,11 +150,9 @@ export async function benchFindShares(): Promise<Figure[]> {
 /** A contender's sample: hashes per second of this miner on the calling thread. */
 function sampleMiner(): () => number {
   const searchBlock = createSearch()
-  let position = drawPosition()
   return () =>
     timeRate(() => {
-      searchBlock(PREFIX, position, SHARE_BITS)
-      position = advancePosition(position)
+      searchBlock(PREFIX, drawHead(), SHARE_BITS)
       return BLOCK_NONCES
     }, SAMPLE_MS)
 }
