@@ -7,6 +7,7 @@ import { describeRules, rulesView } from '../../shared/about/rules.ts'
 import { countRecords, statsView } from '../../shared/about/stats.ts'
 import { announcementView, viewAnnouncement } from '../../shared/announcements/announcement.ts'
 import { API_BASE, PROTOCOL_VERSION, SERVICE_VERSION } from '../../shared/platform/limits.ts'
+import { once } from '../../shared/platform/once-per.ts'
 import { countView, limitQuery } from '../../shared/platform/schema.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
 import { pathsOf } from '../http/mount.ts'
@@ -106,12 +107,6 @@ export function aboutRoutes(ctx: Context, routes: () => readonly Route[]): Route
       },
     }),
   ]
-}
-
-/** Returns a function that calls `make` when it is first called, and from then on returns the same value. */
-function once<Value>(make: () => Value): () => Value {
-  let value: Value | undefined
-  return () => (value ??= make())
 }
 
 const tableView = z.object({

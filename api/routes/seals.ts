@@ -31,6 +31,7 @@ import {
   wholeNumber,
   jsonValue,
 } from '../../shared/platform/schema.ts'
+import { once } from '../../shared/platform/once-per.ts'
 import { piecesOfJson } from '../http/answer.ts'
 import {
   cacheAndRevalidate,
@@ -61,7 +62,7 @@ const ROOT = path.resolve(import.meta.dirname, '../..')
 /** The routes of seals, entries and receipts, and of what verifies them. */
 export function sealRoutes(ctx: Context): Route[] {
   const readPage = createLedgerPageReader(ctx)
-  const vectors = readVectors()
+  const vectors = once(readVectors)
   const verifier = fs.readFileSync(path.join(ROOT, 'client', 'seal-verify.mjs'))
   let wholeList: { tag: string; body: Buffer } | undefined
   return [
@@ -240,7 +241,7 @@ export function sealRoutes(ctx: Context): Route[] {
         invalid: z.record(z.string(), jsonValue),
         ...countView,
       }),
-      handle: () => ({ status: 200, body: vectors }),
+      handle: () => ({ status: 200, body: vectors() }),
     }),
     defineRoute({
       method: 'GET',

@@ -12,3 +12,9 @@ export function oncePer<Key extends object, Value>(make: (key: Key) => Value): (
     return value
   }
 }
+
+/** Returns a function that calls `make` when it is first called, and from then on returns the same value. */
+export function once<Value>(make: () => Value): () => Value {
+  let value: { made: Value } | undefined
+  return () => (value ??= { made: make() }).made
+}
