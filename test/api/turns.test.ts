@@ -1,6 +1,7 @@
 import net from 'node:net'
 import mongoose from 'mongoose'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { newId } from '../../shared/platform/ids.ts'
 import { MAX_WEIGHT_AT_ONCE, PARSED_AT_ONCE } from '../../shared/platform/limits.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { OFFER } from '../support/market.ts'
@@ -188,7 +189,8 @@ describe('while the longest lists are read', () => {
     await write('/market/offer', OFFER)
     const { connection } = service.ctx.database
     let longest = 0
-    for (const name of ['agents', 'claims', 'posts', 'offers']) {
+    const kinds = { agents: 'agent', claims: 'claim', posts: 'post', offers: 'offer' } as const
+    for (const [name, kind] of Object.entries(kinds)) {
       const own = { [name === 'agents' ? '_id' : 'agent_id']: agent.id }
       const records = await connection
         .collection(name)
@@ -198,7 +200,7 @@ describe('while the longest lists are read', () => {
         longest = Math.max(longest, mongoose.mongo.BSON.calculateObjectSize(record))
         const copies = Array.from({ length: 60 }, (_, at) => ({
           ...record,
-          _id: `${String(record._id).slice(0, -3)}${String(at).padStart(3, '0')}`,
+          _id: newId(kind),
           ...(name === 'agents' ? { token_key: `${agent.id} ${at}`, challenge: `${agent.id} ${at}` } : {}),
           ...(name === 'offers' ? { open_slot: (Number(record['open_slot']) + 1 + at) % 100 } : {}),
         }))
