@@ -5,7 +5,10 @@ import { newId } from '../../../shared/platform/ids.ts'
 import { createLog } from '../../../shared/platform/log.ts'
 import { enqueueDeadline } from '../../../shared/market/order-deadlines.ts'
 import { feeOf } from '../../../shared/market/order-states.ts'
-import type { OrderRecord } from '../../../shared/market/order.ts'
+import { deadlineUpdate } from '../../../shared/market/order-rules.ts'
+import { journalLinesOf, orderMarks, type OrderRecord } from '../../../shared/market/order.ts'
+import { pushing } from '../../../shared/events/mark.ts'
+import { storedLine } from '../../../shared/money/journal.ts'
 import { startServers, type TemporaryServers } from '../../../scripts/embedded/temporary.ts'
 import { TimeoutError, waitFor } from '../../../scripts/embedded/wait.ts'
 import { compareWith, median, percentile, type Figure } from './figure.ts'
@@ -43,7 +46,7 @@ export async function benchMarket(): Promise<Figure[]> {
       figures.push(
         compareWith(
           {
-            name: `the raw driver, same reads, conditional updates and inserts, ${BATCH} in a transaction`,
+            name: `the raw driver, same reads and transactions, ${BATCH} orders in each`,
             value: median(references),
           },
           {
@@ -231,8 +234,8 @@ async function whenReleased(ctx: Context, count: number): Promise<void> {
 }
 
 /**
- * Measures the raw driver on what the workers do, without queues: the same documents, indexes, reads,
- * conditional updates and inserts.
+ * Measures the raw driver on what the workers do, without queues and without rules: the same documents, indexes, reads
+ * and transactions. What is stored is made before.
  *
  * @returns orders per second
  */
@@ -246,7 +249,11 @@ async function measureReference(servers: TemporaryServers, count: number, name: 
       maxPoolSize: 100,
     }).connect()
     const db = client.db()
-    const [own, payouts] = [db.collection<OrderRecord>('orders'), db.collection<{ _id: string }>('payouts')]
+    const own = db.collection<OrderRecord>('orders')
+    const [payouts, journal] = ['payouts', 'journal'].map((collection) =>
+      db.collection<{ _id: string }>(collection),
+    )
+    const releases = new Map(orders.map((order) => [order._id, makeRelease(order)]))
     const times = [...new Set(orders.map(({ due_at: due }) => due ?? 0))]
     const startedAt = performance.now()
     await Promise.all(
@@ -257,15 +264,21 @@ async function measureReference(servers: TemporaryServers, count: number, name: 
               .find({ due_at: due }, { projection: { delivery: 0, pending: 0 }, limit: BATCH })
               .toArray()
             if (found.length === 0) break
+            const released = found.flatMap(({ _id }) => releases.get(_id) ?? [])
             await client.withSession((session) =>
               session.withTransaction(
                 async () => {
-                  const { matchedCount } = await own.bulkWrite(
-                    found.map((order) => ({ updateOne: makeUpdate(order) })),
+                  const operations = released.map(({ update }) => ({ updateOne: update }))
+                  const { matchedCount } = await own.bulkWrite(operations, { session })
+                  if (matchedCount !== found.length) throw new Error('an order changed')
+                  await payouts?.insertMany(
+                    released.flatMap((release) => release.payouts),
                     { session },
                   )
-                  if (matchedCount !== found.length) throw new Error('an order changed')
-                  await payouts.insertMany(found.map(makePayout), { session })
+                  await journal?.insertMany(
+                    released.flatMap(({ lines }) => lines),
+                    { session },
+                  )
                 },
                 { readConcern: { level: 'snapshot' }, writeConcern: WRITE_CONCERN },
               ),
@@ -280,54 +293,21 @@ async function measureReference(servers: TemporaryServers, count: number, name: 
   })
 }
 
-const makePendingEntry = (source: string, kind: string, orderId: string) => ({
-  source,
-  at: 1_000_100,
-  kind,
-  data: {
-    order_id: orderId,
-    step: 'unanswered',
-    status: 'released',
-    coin: 'xno',
-    amount_raw: '1000000000000000000000000000000',
-  },
-})
+/** After every deadline of the reference. */
+const RELEASED_AT_MS = 1_000_100_000
 
-/** The update that releases an order after its deadline, with its pending entries. */
-function makeUpdate({ _id, version, accept_by: acceptBy = 0 }: OrderRecord) {
+/** All that is stored when an order is released after its deadline, as the workers store it. */
+function makeRelease(order: OrderRecord) {
+  const { change, payouts = [] } = deadlineUpdate(order, RELEASED_AT_MS)
+  const { step, at, set = {}, unset = [], entries = [] } = change
+  const { _id, status, version } = order
+  const filter = { _id, status, version, accept_by: { $lte: at } }
+  const gone = Object.fromEntries(unset.map((name) => [name, 1 as const]))
+  const told = { pending: entries, tells: orderMarks(order, step, set.status ?? status) }
+  const update = { $set: set, $inc: { version: 1 }, $unset: gone, ...pushing(told) }
   return {
-    filter: { _id, status: 'delivered' as const, version, accept_by: { $lte: acceptBy } },
-    update: {
-      $set: { status: 'released' as const, closed_at: 1_000_100, fee_taken: true as const, late_ms: 1 },
-      $inc: { version: 1 },
-      $unset: { due_at: 1 as const },
-      $push: {
-        pending: {
-          $each: [
-            makePendingEntry(`${_id}/order/3`, 'order', _id),
-            makePendingEntry(`${_id}/fee/3`, 'fee', _id),
-          ] as never[],
-        },
-      },
-    },
-  }
-}
-
-/** The seller's payout for a released order. */
-function makePayout({ _id, seller_id: sellerId, payout_address: address }: OrderRecord) {
-  const payoutId = newId('payout')
-  return {
-    _id: payoutId,
-    source: `${_id}/unanswered/3`,
-    coin: 'xno',
-    agent_id: sellerId,
-    order_id: _id,
-    amount_raw: '4000000000000000000000000000000',
-    address,
-    state: 'owed',
-    at: 1_000_100,
-    changed_at: 1_000_100,
-    salt: 'ab'.repeat(32),
-    pending: [makePendingEntry(`${payoutId}/owed`, 'payout', _id)],
+    update: { filter, update: update as mongoose.mongo.UpdateFilter<OrderRecord> },
+    payouts,
+    lines: journalLinesOf(order, change, payouts).map(storedLine),
   }
 }
