@@ -10,7 +10,8 @@ import mongoose from 'mongoose'
 import { createApp } from '../../../api/app.ts'
 import { readConfig } from '../../../shared/platform/config.ts'
 import { closeContext, openContext, type Context } from '../../../shared/context.ts'
-import { commit } from '../../../shared/crypto/commitment.ts'
+import { commitRecord } from '../../../shared/crypto/commitment.ts'
+import { postContent } from '../../../shared/posts/post.ts'
 import { buildTree, HASH_BYTES } from '../../../shared/crypto/merkle.ts'
 import { signSeal } from '../../../shared/crypto/seal-payload.ts'
 import { readProof } from '../../../shared/ledger/proofs.ts'
@@ -139,7 +140,6 @@ export async function benchSeal(
 
 const BODY = 'a post of the usual length, of which there are very many in this database'
 const SALT = 'cd'.repeat(32)
-const COMMITMENT = commit(Buffer.from(SALT, 'hex'), { body: BODY, topic: null })
 
 const postId = (prefix: string, number: number): string => `pst_${prefix}${String(number).padStart(25, '0')}`
 
@@ -158,7 +158,11 @@ export async function storePosts(url: string, count: number, prefix: string): Pr
         source: `${_id}/post`,
         at: 1_790_000_000,
         kind: 'post',
-        data: { post_id: _id, agent_id: 'agt_00000000000000000000000000', content_hash: COMMITMENT },
+        data: {
+          post_id: _id,
+          agent_id: 'agt_00000000000000000000000000',
+          content_hash: commitRecord(_id, SALT, postContent({ body: BODY })),
+        },
       }
       return {
         _id,
