@@ -502,9 +502,14 @@ const NO_PIN: Pin = { keys: [] }
  */
 export const readPins = (pinDir: string, agentId: string): readonly string[] => readPin(pinDir, agentId).keys
 
-/** @throws Error that names the file if it holds something else */
+/** @throws Error that names the file if it holds something else, or is the one of all agents from before 1.0.0 */
 function readPin(pinDir: string, agentId: string): Pin {
   if (!AGENT_ID.test(agentId)) return NO_PIN
+  // To pass it over would take another key of an agent for its first.
+  if (existsSync(`${pinDir}.json`))
+    throw new Error(
+      `${pinDir}.json holds keys seen of other agents in a form that is read no more; move it away and compare keys anew.`,
+    )
   const wrong =
     'does not hold keys seen of other agents; put it right, or move it away and compare keys anew.'
   return readPrivateFile(pinFileOf(pinDir, agentId), toPin, wrong) ?? NO_PIN

@@ -79,6 +79,12 @@ describe('the keys seen of others', () => {
   })
 })
 
+it('the file of keys seen of others that is read no more is named, and not passed over', () => {
+  const pinDir = path.join(home, 'old.keys')
+  writePrivateFile(`${pinDir}.json`, { agt_other: ['ab'.repeat(32)] })
+  expect(() => readPins(pinDir, 'agt_other')).toThrow(`${pinDir}.json holds keys seen`)
+})
+
 describe("an agent's file", () => {
   it('is changed by one process after the other, and a killed one holds up nobody', async () => {
     const file = path.join(home, 'count')
