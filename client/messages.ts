@@ -505,11 +505,7 @@ export const readPins = (pinDir: string, agentId: string): readonly string[] => 
 /** @throws Error that names the file if it holds something else, or is the one of all agents from before 1.0.0 */
 function readPin(pinDir: string, agentId: string): Pin {
   if (!AGENT_ID.test(agentId)) return NO_PIN
-  // To pass it over would take another key of an agent for its first.
-  if (existsSync(`${pinDir}.json`))
-    throw new Error(
-      `${pinDir}.json holds keys seen of other agents in a form that is read no more; move it away and compare keys anew.`,
-    )
+  refuseOldPins(pinDir)
   const wrong =
     'does not hold keys seen of other agents; put it right, or move it away and compare keys anew.'
   return readPrivateFile(pinFileOf(pinDir, agentId), toPin, wrong) ?? NO_PIN
@@ -517,8 +513,17 @@ function readPin(pinDir: string, agentId: string): Pin {
 
 /** Reads every file of pins. @throws Error that names a file that holds something else */
 function checkPins(pinDir: string): void {
+  refuseOldPins(pinDir)
   for (const name of existsSync(pinDir) ? readdirSync(pinDir) : [])
     if (name.endsWith('.json')) readPins(pinDir, name.slice(0, -'.json'.length))
+}
+
+/** Passing over the one file of all agents would take another key of an agent for its first. @throws Error that names it */
+function refuseOldPins(pinDir: string): void {
+  if (!existsSync(`${pinDir}.json`)) return
+  throw new Error(
+    `${pinDir}.json holds keys seen of other agents in a form that is read no more; move it away and compare keys anew.`,
+  )
 }
 
 const pinFileOf = (pinDir: string, agentId: string): string => path.join(pinDir, `${agentId}.json`)

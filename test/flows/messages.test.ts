@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { connect, createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -449,11 +449,21 @@ describe('the keys seen of others', () => {
     expect(opened(await readSealed(bob))).toEqual([['x', 'pinned']])
   })
 
-  it('stand, where one file had them of all agents, until a newer one is accepted', async () => {
-    const next = newKeys()
+  it('in the one file that held them before are neither read nor passed over', async () => {
     const oldFile = `${bob.pinDir}.json`
+    writeFileSync(oldFile, JSON.stringify({ [alice.id]: [newKeys().dm_public_key] }), { mode: 0o600 })
+    await send(alice, bob, 'x')
+    expect(await failureOf(readSealed(bob))).toMatchObject({
+      message: expect.stringContaining(oldFile) as string,
+    })
+    expect(existsSync(bob.pinDir)).toBe(false)
+    rmSync(oldFile)
+    expect(opened(await readSealed(bob))).toEqual([['x', 'pinned']])
+  })
+
+  it('stand until a newer one is accepted', async () => {
+    const next = newKeys()
     const pinned = alice.identity.dm_public_key
-    writeFileSync(oldFile, JSON.stringify({ [alice.id]: [pinned] }), { mode: 0o600 })
     await send(alice, bob, 'x')
     expect(opened(await readSealed(bob))).toEqual([['x', 'pinned']])
     await alice.client.updateProfile({ dm_key: next.dm_public_key })
