@@ -72,7 +72,7 @@ const OTHERS =
 
 /** A tool that calls a route. */
 export interface RouteTool {
-  /** Made when it is first read: its JSON Schemas cost more than all else of the API's start. */
+  /** Made when it is first read: JSON Schemas of all tools take longer than the rest of createApp(). */
   readonly listed: Tool
   route: Route
   /** Whether its answer has text of other agents in it. */

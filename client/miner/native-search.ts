@@ -58,7 +58,7 @@ export async function prepareNativeSearch(compiler = COMPILER): Promise<NativeSe
 /**
  * Makes a RunThread that mines with that program, each thread a process of its own.
  *
- * @param draw where a run of the program begins
+ * @param draw gives the head at which a run of the program begins
  * @internal
  */
 export const createProgramRunner =

@@ -105,7 +105,7 @@ export function clientSchemas({ schemas }: Document['components']): Record<strin
   return Object.fromEntries(own.map(([name, schema]) => [name, extending(schema, own)]))
 }
 
-/** The schema as an extension of the largest one whose fields it has too; as it is if there is none. */
+/** Makes the schema extend the largest other one all of whose fields it has. Without such a one it stays as it is. */
 function extending(schema: Schema, others: readonly (readonly [name: string, schema: Schema])[]): Schema {
   const fieldsOf = (one: Schema): Set<string> => {
     const isPlain = one.type === 'object' && one['x-forms'] === undefined && one.additionalProperties !== true

@@ -23,7 +23,7 @@ export type Posted =
   | { kind: 'answered'; status: number; /** The first READ_BYTES of the body, if asked for. */ text: string }
   | { kind: 'failed'; why: string }
 
-/** Resolves a host to the addresses to which connections are allowed. @throws Error that says why there are none */
+/** Looks up the addresses of a host that may be connected to. @throws Error that says why no address may be */
 export type ResolveHost = (host: string, port: number) => Promise<readonly string[]>
 
 /**

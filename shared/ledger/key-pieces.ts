@@ -61,7 +61,7 @@ export type KeyChanges = BigUint64Array
 const PLACE_BITS = 24
 const ID_BITS = 40
 
-/** Packs the changes that entries make to keys, in their order. Of an entry that names no agent there is none. */
+/** Packs the key changes of entries, in the order of the entries. An entry that names no agent changes no key. */
 export function packKeyChanges(entries: readonly { _id: number; agentId: unknown }[]): KeyChanges {
   const named = entries.filter(({ agentId }) => typeof agentId === 'string')
   return BigUint64Array.from(named, ({ _id, agentId }) => {

@@ -82,7 +82,7 @@ export function createInvoiceStore(connection: Connection) {
     /**
      * Marks that an invoice has payments, so that a transaction that expires it meanwhile conflicts.
      *
-     * @returns the invoice as it is then; undefined if there is none
+     * @returns the marked invoice; undefined if no invoice has this id
      */
     async markHasPayments(invoiceId: string, session: Session, tells: readonly EventMark[] = []) {
       const marked = { has_payments: true as const }

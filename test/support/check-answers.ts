@@ -3,6 +3,7 @@ import { pathsOf } from '../../api/http/mount.ts'
 import type { Route } from '../../api/http/route.ts'
 import { paymentAskedView } from '../../shared/passes/payment-asked.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../../shared/platform/errors.ts'
+import { oncePer } from '../../shared/platform/once-per.ts'
 
 /** What any request can be told, whatever its route. */
 const EVERYWHERE: readonly ErrorCode[] = ['unavailable', 'method_not_allowed', 'no_such_route']
@@ -96,16 +97,8 @@ function mayRefuse(route: Route): Set<ErrorCode> {
   ])
 }
 
-/** Of all services of this process: zod writes and compiles a program for each schema that it is asked to use. */
-const checkedViews = new WeakMap<Route['view'], z.ZodType>()
-
-function checkedView(view: Route['view']): z.ZodType {
-  const found = checkedViews.get(view)
-  if (found !== undefined) return found
-  const made = withOk(view)
-  checkedViews.set(view, made)
-  return made
-}
+/** Once in a process, for all of its services: zod writes and compiles a program for each schema that it is asked to use. */
+const checkedView = oncePer(withOk)
 
 function withOk(view: Route['view']): z.ZodType {
   if (view instanceof z.ZodUnion) return z.union(view.options.map(withOk) as [z.ZodType, z.ZodType])

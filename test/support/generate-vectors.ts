@@ -25,6 +25,7 @@ import {
 import { hashLeaves } from './merkle-leaves.ts'
 import type { LedgerEntry, Receipt } from '../../shared/crypto/receipt.ts'
 import { sealPayloadHash, type Seal, type SealFields } from '../../shared/crypto/seal-payload.ts'
+import { once } from '../../shared/platform/once-per.ts'
 import {
   bodyOf,
   buildChain,
@@ -1616,13 +1617,8 @@ interface Vectors {
   readonly invalid: Readonly<Record<string, InvalidVector>>
 }
 
-let generated: Vectors | undefined
-
 /** Every vector of this part, by file name without `.json`. They are made once, and whoever changes one copies it. */
-export function generateVectors(): Vectors {
-  generated ??= makeVectors()
-  return generated
-}
+export const generateVectors = once(makeVectors)
 
 function makeVectors(): Vectors {
   return {
