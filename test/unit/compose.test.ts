@@ -247,10 +247,12 @@ describe('the image', () => {
     lines.filter((line) => line.startsWith(`${instruction} `)).map((line) => line.split(/\s+/).slice(1))
 
   it('brings the Node of package.json, runs as the user that Compose names, and copies what is there', () => {
-    const { dependencies } = JSON.parse(read('package.json')) as { dependencies: { node: string } }
+    const { optionalDependencies } = JSON.parse(read('package.json')) as {
+      optionalDependencies: { node: string }
+    }
     for (const [image = ''] of argumentsOf('FROM')) {
       expect(isPinned(image)).toBe(true)
-      expect(image).toContain(`node:${dependencies.node}-`)
+      expect(image).toContain(`node:${optionalDependencies.node}-`)
     }
     expect(argumentsOf('USER').at(-1)).toEqual([api?.user])
     const letThrough = read('.dockerignore').split('\n')
