@@ -378,7 +378,7 @@ export function whyInstall(root, forTests, version = process.versions.node) {
 }
 
 /** Optional packages that tests need nevertheless. */
-const TESTED = new Set(['node_modules/monero-ts', 'node_modules/node'])
+const TESTED = new Set(['node_modules/monero-ts'])
 
 /**
  * Whether each package that package-lock.json names is installed with that version; optional ones may be
