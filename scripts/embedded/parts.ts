@@ -14,7 +14,7 @@ export type ChildPart = 'api' | 'workers' | 'doorbells'
  * By default V8 takes 64 MB for young objects while a part starts, and keeps them. Under load this costs a tenth more
  * of the processor: set-up for production leaves the default.
  */
-const YOUNG = ['--max-semi-space-size=4']
+export const YOUNG = ['--max-semi-space-size=4']
 /** Longer than a part gives itself, so that it is not killed while it finishes. */
 const KILL_AFTER_MS = STOP_LIMIT_MS + 10_000
 /** pino's number for a warning; less stays in the log file. */

@@ -1,4 +1,4 @@
-import { HASH_BYTES, merkleRoot, TILE_WIDTH } from '../crypto/merkle.ts'
+import { buildTree, HASH_BYTES, merkleRoot, TILE_WIDTH } from '../crypto/merkle.ts'
 
 /** A block of a tree: 256 of its leaves, from the first on; the last block may have fewer. */
 export const BLOCK_LEAVES = TILE_WIDTH
@@ -14,10 +14,10 @@ export interface EntryTree {
   /**
    * Ends the tree; nothing may be added after that.
    *
-   * @returns the root as hex, and the roots of its blocks, side by side
+   * @returns the root as hex, and the levels from the roots of its blocks up to it, as buildTree() gives them
    * @throws RangeError without a leaf
    */
-  finish(): { root: string; blockRoots: Buffer }
+  finish(): { root: string; upper: Buffer[] }
   readonly count: number
 }
 
@@ -41,8 +41,8 @@ export function createEntryTree(): EntryTree {
     finish() {
       if (count === 0) throw new RangeError('a tree needs an entry')
       if (rest.length > 0) blockRoots.push(merkleRoot(rest))
-      const roots = Buffer.concat(blockRoots)
-      return { root: merkleRoot(roots).toString('hex'), blockRoots: roots }
+      const upper = buildTree(Buffer.concat(blockRoots))
+      return { root: upper.at(-1)?.toString('hex') ?? '', upper }
     },
   }
 }

@@ -9,8 +9,8 @@ import type { SealRecord } from './seal.ts'
 /*
  * Paths from a seal's leaves to its root. A seal's leaves are those of the log, whose tiles of level 0 have 256 of them
  * each, so nothing is stored for a seal. A path needs the block of 256 leaves that its entry stands in, which is
- * in two tiles at most, and the roots of the seal's blocks. Those are computed from all its leaves, once: 1 µs and
- * an eighth of a byte of memory for each.
+ * in two tiles at most, and the tree above the seal's blocks. That is computed from all its leaves, once: 1 µs and a
+ * quarter of a byte of memory for each.
  */
 
 type SealRange = Pick<SealRecord, '_id' | 'from_id' | 'to_id' | 'root'>
@@ -26,13 +26,13 @@ export type ReadSealPaths = (seal: SealRange, ids: readonly number[]) => Promise
 /** Leaves read at once: 512 KiB. */
 const PAGE_LEAVES = 64 * TILE_WIDTH
 
-/** Creates a reader of paths that keeps the roots of the blocks of the seals last asked for. */
+/** Creates a reader of paths that keeps the trees above the blocks of the seals last asked for. */
 export function createSealPathReader(findTiles: LogTileStore['find']): ReadSealPaths {
-  const blockRoots = new LRUCache<string, Buffer, SealRange>({
+  const upperTrees = new LRUCache<string, Buffer[], SealRange>({
     maxSize: MAX_SEAL_TREE_BYTES,
-    sizeCalculation: ({ length }) => length,
-    // Not in the request's scope: if this request ends, others still wait for the roots.
-    fetchMethod: (_root, _stale, { context }) => runInScope({}, () => readBlockRoots(findTiles, context)),
+    sizeCalculation: (levels) => levels.reduce((sum, { length }) => sum + length, 0),
+    // Not in the request's scope: if this request ends, others still wait for the tree.
+    fetchMethod: (_root, _stale, { context }) => runInScope({}, () => readUpperTree(findTiles, context)),
     // What others wait for is read to its end, though something newer has taken its place meanwhile.
     ignoreFetchAbort: true,
   })
@@ -50,7 +50,7 @@ export function createSealPathReader(findTiles: LogTileStore['find']): ReadSealP
     )
     const treeOf = new Map(blocks.map((block) => [block, buildTree(takeLeaves(tileOf, rangeOf(block)))]))
     // A seal of one block has nothing above it.
-    const upper = blockOf(toId) === 0 ? [] : buildTree(await blockRoots.forceFetch(root, { context: seal }))
+    const upper = blockOf(toId) === 0 ? [] : await upperTrees.forceFetch(root, { context: seal })
     return ids.map((id) => {
       const below = inclusionPath(treeOf.get(blockOf(id)) ?? [], (id - fromId) % BLOCK_LEAVES)
       return upper.length === 0 ? below : [...below, ...inclusionPath(upper, blockOf(id))]
@@ -65,14 +65,14 @@ interface EntryRange {
 }
 
 /**
- * Computes the roots of a seal's blocks, side by side, from all its leaves.
+ * Computes the levels of a seal's tree from the roots of its blocks up, from all its leaves.
  *
  * @throws Error if tiles are missing, or don't give the seal's root
  */
-async function readBlockRoots(
+async function readUpperTree(
   findTiles: LogTileStore['find'],
   { _id: seq, from_id: fromId, to_id: toId, root }: SealRange,
-): Promise<Buffer> {
+): Promise<Buffer[]> {
   const tree = createEntryTree()
   for (let from = fromId; from <= toId; from += PAGE_LEAVES) {
     const range = { from, to: Math.min(from + PAGE_LEAVES - 1, toId) }
@@ -80,7 +80,7 @@ async function readBlockRoots(
   }
   const computed = tree.finish()
   if (computed.root !== root) throw new Error(`the tiles of the log do not give the root of seal ${seq}`)
-  return computed.blockRoots
+  return computed.upper
 }
 
 /** Lists the tiles that have the leaves of these entries; that of entry n is leaf n − 1 of the log. */

@@ -104,7 +104,7 @@ export const PARSED_AT_ONCE = 25
 export const DISK_LOOK_EVERY_MS = 5 * SECOND_MS
 /** Bytes of answers with sealed entries that are cached in memory. */
 export const MAX_SHARED_BYTES = 32 * 1024 * 1024
-/** Bytes of hashes above the leaves of seals that are cached in memory: those of 268 million entries. */
+/** Bytes of hashes above the leaves of seals that are cached in memory: those of 134 million entries. */
 export const MAX_SEAL_TREE_BYTES = 32 * 1024 * 1024
 /** Entries on one receipt: more than most records ever have. */
 export const MAX_RECEIPT_ENTRIES = 500

@@ -18,6 +18,7 @@ import { readProof } from '../../../shared/ledger/proofs.ts'
 import { ensureSealKey } from '../../../shared/ledger/seal-key.ts'
 import { listen } from '../../../shared/platform/listen.ts'
 import { createLog } from '../../../shared/platform/log.ts'
+import { YOUNG } from '../../../scripts/embedded/parts.ts'
 import { startServers } from '../../../scripts/embedded/temporary.ts'
 import { compareInTurns, compareWith, formatFigures, median, type Figure } from './figure.ts'
 import { openLightReader } from './light.ts'
@@ -55,9 +56,9 @@ export async function benchSeal(
       SEAL_KEY_FILE: keyFile,
       SEAL_MEMORY_FILE: path.join(folder, `memory-${database}`),
     })
-    /** Lets seal-worker.ts number and seal what is pending in a database. */
+    /** Lets seal-worker.ts, with the memory that `npm start` gives a worker, number and seal what is pending in a database. */
     const runWorker = async (side: 'ours' | 'raw', database: string): Promise<SealRun> => {
-      const { stdout } = await runProgram(process.execPath, [WORKER, side], {
+      const { stdout } = await runProgram(process.execPath, [...YOUNG, WORKER, side], {
         env: { ...process.env, ...envOf(database) },
         maxBuffer: MIB,
       })
