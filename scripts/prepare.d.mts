@@ -52,3 +52,5 @@ export function cacheDir(env: NodeJS.ProcessEnv): string
 export function compileCacheDir(env: NodeJS.ProcessEnv): string
 /** Why packages must be installed in the project at `root`; undefined if they need not be. */
 export function whyInstall(root: string, forTests: boolean, version?: string): string | undefined
+/** Waits for all of them, also once one has failed. @throws what the first in the list that failed threw */
+export function whenAllEnded(pieces: readonly Promise<unknown>[]): Promise<void>

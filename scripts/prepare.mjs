@@ -9,6 +9,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const MODULES = path.join(ROOT, 'node_modules')
 const LEAST_NODE = 18
 /** The first major version of Node that runs the project's TypeScript as it is. */
 const RUNS_SOURCES = 24
@@ -220,8 +221,8 @@ export async function prepareServer(server, env, screen, sources) {
 }
 
 /**
- * Fetches mongod from MongoDB's own archive for this platform, whose SHA-256 is compared with the pinned one.
- * A child process downloads it, of the project's own Node, which knows of proxies.
+ * Fetches mongod from MongoDB's own archive for this platform, whose SHA-256 is compared with the pinned one. A
+ * child process downloads it.
  *
  * @returns the program's path
  * @throws Error with the reason
@@ -229,7 +230,8 @@ export async function prepareServer(server, env, screen, sources) {
 async function fetchOfficialMongod(server, workFolder, env, screen) {
   const { archive, title } = server
   if (!archive) throw new Error(`no archive for ${process.platform} on ${process.arch} is pinned here`)
-  const node = path.join(ROOT, 'node_modules', '.bin', 'node')
+  const own = path.join(MODULES, '.bin', 'node')
+  const node = needsOwnNode(env) && fs.existsSync(own) ? own : process.execPath
   const file = path.join(workFolder, 'archive.tgz')
   const child = [fileURLToPath(import.meta.url), '--download', archive.url, file]
   const { code, lines } = await run(node, child, {
@@ -250,6 +252,14 @@ async function fetchOfficialMongod(server, workFolder, env, screen) {
   if (!program) throw new Error('the archive holds no bin/mongod')
   return program
 }
+
+const PROXIES = ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy']
+/**
+ * Whether a download is left to the project's own Node, once the packages are there: only that one is sure to know of
+ * proxies, and `npm ci` removes it if it is the one that runs this.
+ */
+const needsOwnNode = (env) =>
+  process.execPath.startsWith(MODULES + path.sep) || PROXIES.some((name) => env[name])
 
 /** The child process of fetchOfficialMongod: downloads a URL into a file, and prints how far it is. */
 async function download(url, file) {
@@ -409,12 +419,11 @@ async function preparePackages(env, screen, forTests) {
     ([place, entry]) => place !== '' && !entry.optional,
   ).length
   screen.say(`packages: installing about ${total} with npm ci, because ${why}`)
-  const modules = path.join(ROOT, 'node_modules')
   const started = Date.now()
   const progressTimer = setInterval(() => {
-    const count = Math.min(countPackages(modules), total)
+    const count = Math.min(countPackages(MODULES), total)
     screen.progress(
-      `packages: ${count} of about ${total}, ${(folderSize(modules) / MB).toFixed(0)} MB after ${Math.round((Date.now() - started) / 1000)} s`,
+      `packages: ${count} of about ${total} after ${Math.round((Date.now() - started) / 1000)} s`,
     )
   }, 1000)
   // npm removes node_modules first, so it must not run under the Node that lies in there.
@@ -460,35 +469,53 @@ function countPackages(modules) {
 }
 
 /**
- * Installs packages and fetches servers, whatever is missing.
+ * Installs packages and fetches servers, whatever is missing, at once.
  *
  * @param forTests whether the packages that only tests use are wanted too
+ * @param others what else is done meanwhile
  */
-export async function prepare(env, screen, forTests) {
-  await preparePackages(env, screen, forTests)
-  await prepareServer(SERVERS.mongod, env, screen, SOURCES.mongod)
-  await prepareServer(SERVERS.redis, env, screen, SOURCES.redis)
+export async function prepare(env, screen, forTests, others = []) {
+  const packages = preparePackages(env, screen, forTests)
+  const mayDownload = needsOwnNode(env) ? packages : Promise.resolve()
+  await whenAllEnded([
+    packages,
+    mayDownload.then(() => prepareServer(SERVERS.mongod, env, screen, SOURCES.mongod)),
+    prepareServer(SERVERS.redis, env, screen, SOURCES.redis),
+    ...others,
+  ])
+}
+
+/** Waits for all of them, also once one has failed. @throws what the first in the list that failed threw */
+export async function whenAllEnded(pieces) {
+  const ended = await Promise.allSettled(pieces)
+  const failed = ended.find(({ status }) => status === 'rejected')
+  if (failed) throw failed.reason
 }
 
 /**
  * Writes lines to a stream. On a terminal a line of progress overwrites the one before; elsewhere one is
- * written every 3 s at most.
+ * written every 3 s at most. What is under way at once stands in one line.
  */
 function createScreen(out) {
   let open = false
   let lastProgressAt = Date.now()
+  /** The last progress of each thing since the last line, by what stands before its colon. */
+  const underWay = new Map()
   const closeLine = () => {
     if (open) out.write('\n')
     open = false
   }
   return {
     say(line) {
+      underWay.clear()
       closeLine()
       out.write(`prepare: ${line}\n`)
     },
     progress(line) {
-      if (out.isTTY) out.write(`\rprepare: ${line}\x1b[K`)
-      else if (Date.now() - lastProgressAt > 3_000) out.write(`prepare: ${line}\n`)
+      underWay.set(line.split(':')[0], line)
+      const all = [...underWay.values()].join('; ').slice(0, (out.columns ?? 200) - 10)
+      if (out.isTTY) out.write(`\rprepare: ${all}\x1b[K`)
+      else if (Date.now() - lastProgressAt > 3_000) out.write(`prepare: ${all}\n`)
       else return
       open = Boolean(out.isTTY)
       lastProgressAt = Date.now()

@@ -270,7 +270,7 @@ export function findChromium(env) {
 
 if (isCommand(import.meta.url)) {
   await runCommand(async (screen) => {
-    await prepare(process.env, screen, true)
-    await prepareTestPrograms(Object.values(TEST_PROGRAMS), process.env, screen, PACKAGE_SOURCES)
+    const programs = prepareTestPrograms(Object.values(TEST_PROGRAMS), process.env, screen, PACKAGE_SOURCES)
+    await prepare(process.env, screen, true, [programs])
   })
 }

@@ -14,6 +14,7 @@ import {
   prepareServer,
   SERVERS,
   SOURCES,
+  whenAllEnded,
   whyInstall,
   type Screen,
   type Server,
@@ -453,6 +454,21 @@ describe('programs that only tests use', () => {
       expect(() => findMonero(env)).toThrow(monerod.missing)
       expect(fs.readdirSync(cache)).toEqual(['debian-monero'])
     })
+  })
+})
+
+describe('what is prepared at once', () => {
+  it('is ended whole before the first in the list that failed is told', async () => {
+    const ended: string[] = []
+    const piece = async (name: string, ticks: number, fails: boolean): Promise<void> => {
+      for (let tick = 0; tick < ticks; tick++) await Promise.resolve()
+      ended.push(name)
+      if (fails) throw new Error(name)
+    }
+    const pieces = [piece('packages', 9, true), piece('mongod', 1, true), piece('redis', 30, false)]
+    await expect(whenAllEnded(pieces)).rejects.toThrow('packages')
+    expect(ended).toEqual(['mongod', 'packages', 'redis'])
+    await expect(whenAllEnded([piece('redis', 1, false)])).resolves.toBeUndefined()
   })
 })
 
