@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
+import type { Context } from '../../../shared/context.ts'
 import { SEQUENCE_EVERY_MS } from '../../../shared/platform/limits.ts'
 import { MINUTE_MS, SECOND_MS } from '../../../shared/platform/time.ts'
 import { startDay, type DayWorld, type Kind } from './day.ts'
@@ -26,7 +27,8 @@ const PARTS = ['API', 'workers', 'MongoDB', 'Redis'] as const
 
 /**
  * Measures what each kind of request of bench `day` costs of the processor in the API, in the workers until all
- * that follows is done, in MongoDB and in Redis, without what the network uses at rest.
+ * that follows is done, in MongoDB and in Redis, and how many commands MongoDB gets for it, without what the network
+ * uses at rest.
  */
 export async function benchCost(): Promise<Figure[]> {
   const world = await startDay()
@@ -46,17 +48,26 @@ async function measureKinds({ stack, connect }: DayWorld): Promise<Figure[]> {
   }
   const forEach = (value: (part: (typeof PARTS)[number]) => number): Used =>
     Object.fromEntries(PARTS.map((part) => [part, value(part)])) as Used
-  const read = () => ({ atMs: performance.now(), used: forEach((part) => readUsage(pids[part]).cpuMs) })
-  const readSince = (before: ReturnType<typeof read>) => {
-    const { atMs, used } = read()
-    return { spanMs: atMs - before.atMs, used: forEach((part) => used[part] - before.used[part]) }
-  }
   const report = (name: string, used: Used, unit: string, rest = ''): void =>
     void process.stderr.write(
       `cost: ${name}: ${PARTS.map((part) => `${part} ${used[part].toFixed(3)}`).join(', ')} ${unit}${rest}\n`,
     )
 
   return withContext(stack.mongodbUrl, stack.servers, async (ctx) => {
+    const read = async () => ({
+      atMs: performance.now(),
+      used: forEach((part) => readUsage(pids[part]).cpuMs),
+      commands: await countCommands(ctx),
+    })
+    type Reading = Awaited<ReturnType<typeof read>>
+    const readSince = async (before: Reading) => {
+      const { atMs, used, commands } = await read()
+      return {
+        spanMs: atMs - before.atMs,
+        used: forEach((part) => used[part] - before.used[part]),
+        commands: commands - before.commands,
+      }
+    }
     const whenDone = () =>
       waitFor(
         'all that follows from the requests',
@@ -69,18 +80,19 @@ async function measureKinds({ stack, connect }: DayWorld): Promise<Figure[]> {
       )
     await whenDone()
     await sleep(SETTLE_MS)
-    const restFrom = read()
+    const restFrom = await read()
     await sleep(REST_MS)
-    const rest = readSince(restFrom)
+    const rest = await readSince(restFrom)
     report(
       'at rest',
       forEach((part) => rest.used[part] / rest.spanMs),
       'cores',
+      `; ${((rest.commands * SECOND_MS) / rest.spanMs).toFixed(1)} commands a second`,
     )
     const sums: { kind: Kind; ms: number }[] = []
     for (const kind of KINDS) {
       const { loop, actions } = connect()
-      const before = read()
+      const before = await read()
       let [begun, bytes] = [0, 0]
       const askInTurn = async (): Promise<void> => {
         while (begun++ < REQUESTS) {
@@ -94,14 +106,16 @@ async function measureKinds({ stack, connect }: DayWorld): Promise<Figure[]> {
       // What was written last is numbered with the sequencer's next turn.
       await sleep(2 * SEQUENCE_EVERY_MS)
       await whenDone()
-      const { spanMs, used } = readSince(before)
+      const { spanMs, used, commands } = await readSince(before)
       const each = forEach((part) =>
         Math.max(0, (used[part] - (rest.used[part] / rest.spanMs) * spanMs) / REQUESTS),
       )
+      const commandsEach = Math.max(0, (commands - (rest.commands / rest.spanMs) * spanMs) / REQUESTS)
       const { failed = 0, firstFailure = '' } = loop.tallies.get(kind) ?? {}
       const rate = Math.round((REQUESTS * SECOND_MS) / askedMs)
       const failures = failed === 0 ? '' : `, ${failed} failed: ${firstFailure.slice(0, 200)}`
-      report(kind, each, 'ms', `; ${rate}/s, ${Math.round(bytes / REQUESTS)} bytes each${failures}`)
+      const rests = `; ${commandsEach.toFixed(2)} commands; ${rate}/s, ${Math.round(bytes / REQUESTS)} bytes each${failures}`
+      report(kind, each, 'ms', rests)
       sums.push({ kind, ms: PARTS.reduce((sum, part) => sum + each[part], 0) })
     }
     const reference = { name: 'GET /me', value: sums[0]?.ms ?? Number.NaN }
@@ -114,4 +128,13 @@ async function measureKinds({ stack, connect }: DayWorld): Promise<Figure[]> {
       }),
     )
   })
+}
+
+/** The commands that MongoDB has had from its clients. */
+async function countCommands({ database }: Pick<Context, 'database'>): Promise<number> {
+  const admin = database.connection.getClient().db('admin')
+  const { network } = (await admin.command({ serverStatus: 1 })) as {
+    network: { numRequests: number | bigint }
+  }
+  return Number(network.numRequests)
 }
