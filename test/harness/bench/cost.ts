@@ -1,7 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
 import type { Context } from '../../../shared/context.ts'
+import { newStepId } from '../../../shared/platform/ids.ts'
 import { SEQUENCE_EVERY_MS } from '../../../shared/platform/limits.ts'
+import type { QueueName } from '../../../shared/platform/queue-table.ts'
+import { jobOptions } from '../../../shared/platform/queues.ts'
 import { MINUTE_MS, SECOND_MS } from '../../../shared/platform/time.ts'
 import { startDay, type DayWorld, type Kind } from './day.ts'
 import { compareWith, type Figure } from './figure.ts'
@@ -21,14 +24,37 @@ const KINDS = [
   ...(['verdict', 'claim', 'registration'] as const),
 ] satisfies readonly Kind[]
 
+/** Jobs of each queue. */
+const JOBS_EACH = 100
+/**
+ * The queues of a network with Nano whose jobs may be added by anybody, with the payload of one that finds nothing to do:
+ * what each costs again and again. Batches of work are in the cost of a request, rings in bench `doorbell`.
+ */
+const QUEUES_ASKED = {
+  sequence: {},
+  'make-seal': {},
+  'sign-seals': {},
+  cosign: {},
+  'check-chain': {},
+  sweep: {},
+  'refresh-rates': {},
+  'order-deadlines': { due_at: 0 },
+  'watch-nano': {},
+  'check-nano': {},
+  'fill-nano': {},
+  'sweep-nano': {},
+  'send-nano': {},
+  'reconcile-nano': {},
+} satisfies Partial<Record<QueueName, object>>
+
 /** Processor time in ms. */
 type Used = Record<'API' | 'workers' | 'MongoDB' | 'Redis', number>
 const PARTS = ['API', 'workers', 'MongoDB', 'Redis'] as const
 
 /**
  * Measures what each kind of request of bench `day` costs of the processor in the API, in the workers until all
- * that follows is done, in MongoDB and in Redis, and how many commands MongoDB gets for it, without what the network
- * uses at rest.
+ * that follows is done, in MongoDB and in Redis, and how many commands MongoDB gets for it; and the same of a job of
+ * each queue that finds nothing to do. What the network uses at rest is taken off.
  */
 export async function benchCost(): Promise<Figure[]> {
   const world = await startDay()
@@ -89,7 +115,21 @@ async function measureKinds({ stack, connect }: DayWorld): Promise<Figure[]> {
       'cores',
       `; ${((rest.commands * SECOND_MS) / rest.spanMs).toFixed(1)} commands a second`,
     )
-    const sums: { kind: Kind; ms: number }[] = []
+    /** What was used since `before` for each of `count`, without what is used at rest. */
+    const readEach = async (before: Reading, count: number) => {
+      const { spanMs, used, commands } = await readSince(before)
+      const withoutRest = (value: number, atRest: number): number =>
+        Math.max(0, (value - (atRest / rest.spanMs) * spanMs) / count)
+      return {
+        each: forEach((part) => withoutRest(used[part], rest.used[part])),
+        commandsEach: withoutRest(commands, rest.commands).toFixed(2),
+      }
+    }
+    const sums: { what: string; ms: number }[] = []
+    const note = (what: string, used: Used, tail: string): void => {
+      report(what, used, 'ms', tail)
+      sums.push({ what, ms: PARTS.reduce((sum, part) => sum + used[part], 0) })
+    }
     for (const kind of KINDS) {
       const { loop, actions } = connect()
       const before = await read()
@@ -106,22 +146,39 @@ async function measureKinds({ stack, connect }: DayWorld): Promise<Figure[]> {
       // What was written last is numbered with the sequencer's next turn.
       await sleep(2 * SEQUENCE_EVERY_MS)
       await whenDone()
-      const { spanMs, used, commands } = await readSince(before)
-      const each = forEach((part) =>
-        Math.max(0, (used[part] - (rest.used[part] / rest.spanMs) * spanMs) / REQUESTS),
-      )
-      const commandsEach = Math.max(0, (commands - (rest.commands / rest.spanMs) * spanMs) / REQUESTS)
+      const { each, commandsEach } = await readEach(before, REQUESTS)
       const { failed = 0, firstFailure = '' } = loop.tallies.get(kind) ?? {}
       const rate = Math.round((REQUESTS * SECOND_MS) / askedMs)
       const failures = failed === 0 ? '' : `, ${failed} failed: ${firstFailure.slice(0, 200)}`
-      const rests = `; ${commandsEach.toFixed(2)} commands; ${rate}/s, ${Math.round(bytes / REQUESTS)} bytes each${failures}`
-      report(kind, each, 'ms', rests)
-      sums.push({ kind, ms: PARTS.reduce((sum, part) => sum + each[part], 0) })
+      const rests = `; ${commandsEach} commands; ${rate}/s, ${Math.round(bytes / REQUESTS)} bytes each${failures}`
+      note(kind, each, rests)
+    }
+    for (const [name, payload] of Object.entries(QUEUES_ASKED) as [QueueName, object][]) {
+      const queue = ctx.queues.get(name)
+      const before = await read()
+      await queue.addBulk(
+        Array.from({ length: JOBS_EACH }, () => ({
+          name,
+          data: payload,
+          opts: { ...jobOptions(name), jobId: newStepId() },
+        })),
+      )
+      await waitFor(
+        `the jobs of ${name}`,
+        async () => {
+          const counts = Object.values(await queue.getJobCounts('waiting', 'active', 'delayed'))
+          return counts.every((count) => count === 0) ? true : undefined
+        },
+        { limitMs: 5 * MINUTE_MS, everyMs: 100 },
+      )
+      const { each, commandsEach } = await readEach(before, JOBS_EACH)
+      const failed = await queue.getFailedCount()
+      note(`job of ${name}`, each, `; ${commandsEach} commands${failed === 0 ? '' : `; ${failed} failed`}`)
     }
     const reference = { name: 'GET /me', value: sums[0]?.ms ?? Number.NaN }
-    return sums.map(({ kind, ms }) =>
+    return sums.map(({ what, ms }) =>
       compareWith(reference, {
-        name: `cost: ${kind}, in all processes`,
+        name: `cost: ${what}, in all processes`,
         value: ms,
         unit: 'ms',
         better: 'lower',
