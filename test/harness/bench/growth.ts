@@ -19,7 +19,7 @@ import { makeAgent, makeClaim, makeMessage, makePost } from './records.ts'
  */
 
 const FEW = 1_000
-const ROUNDS = 3
+const ROUNDS = 9
 const REQUESTS = 100
 const GOAL = 1.3
 const CHUNK = 10_000
