@@ -1,10 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
 import type { Context } from '../../../shared/context.ts'
-import { newStepId } from '../../../shared/platform/ids.ts'
 import { SEQUENCE_EVERY_MS } from '../../../shared/platform/limits.ts'
 import type { QueueName } from '../../../shared/platform/queue-table.ts'
-import { jobOptions } from '../../../shared/platform/queues.ts'
 import { MINUTE_MS, SECOND_MS } from '../../../shared/platform/time.ts'
 import { startDay, type DayWorld, type Kind } from './day.ts'
 import { compareWith, type Figure } from './figure.ts'
@@ -156,13 +154,8 @@ async function measureKinds({ stack, connect }: DayWorld): Promise<Figure[]> {
     for (const [name, payload] of Object.entries(QUEUES_ASKED) as [QueueName, object][]) {
       const queue = ctx.queues.get(name)
       const before = await read()
-      await queue.addBulk(
-        Array.from({ length: JOBS_EACH }, () => ({
-          name,
-          data: payload,
-          opts: { ...jobOptions(name), jobId: newStepId() },
-        })),
-      )
+      const add = () => ctx.queues.enqueue(name, payload as never)
+      await Promise.all(Array.from({ length: JOBS_EACH }, add))
       await waitFor(
         `the jobs of ${name}`,
         async () => {
