@@ -154,7 +154,7 @@ async function measureKinds({ stack, connect }: DayWorld): Promise<Figure[]> {
     for (const [name, payload] of Object.entries(QUEUES_ASKED) as [QueueName, object][]) {
       const queue = ctx.queues.get(name)
       const before = await read()
-      const add = () => ctx.queues.enqueue(name, payload as never)
+      const add = () => ctx.queues.enqueue(name, payload)
       await Promise.all(Array.from({ length: JOBS_EACH }, add))
       await waitFor(
         `the jobs of ${name}`,
