@@ -184,6 +184,45 @@ function signatureFromBase64(base64) {
   return new Uint8Array(signature)
 }
 
+// shared/crypto/ed25519-verify.ts
+/** What stands before the 32 bytes of an Ed25519 key in DER (RFC 8410 section 4). */
+const SPKI_ED25519 = Buffer.from('302a300506032b6570032100', 'hex')
+const MAX_KEYS = 1e3
+/** By the key in hex. */
+const keyObjects = /* @__PURE__ */ new Map()
+/**
+ * Whether 64 bytes are the signature of a message by a 32-byte Ed25519 key. A key of small order signs
+ * nothing: anyone can make a "signature" for it.
+ */
+function isSignedBy(signature, message, publicKey) {
+  if (isSmallOrderKey(publicKey)) return false
+  const hex = Buffer.from(publicKey).toString('hex')
+  let key = keyObjects.get(hex)
+  if (key === void 0) {
+    if (keyObjects.size === MAX_KEYS) keyObjects.clear()
+    const der = Buffer.concat([SPKI_ED25519, publicKey])
+    key = createPublicKey({
+      key: der,
+      format: 'der',
+      type: 'spki',
+    })
+    keyObjects.set(hex, key)
+  }
+  return verify(null, message, key, signature)
+}
+const FIELD_PRIME = 2n ** 255n - 19n
+/** y of two points of order 8; the other two have its negative. */
+const ORDER_8_Y = 55188659117513257062467267217118295137698188065244968500265048376614075373511n
+const SMALL_ORDER_Y = /* @__PURE__ */ new Set([0n, 1n, FIELD_PRIME - 1n, ORDER_8_Y, FIELD_PRIME - ORDER_8_Y])
+/** Whether a key is a point of small order, in any encoding: anyone can make signatures for such a key. */
+function isSmallOrderKey(pubkey) {
+  const bigEndian = Buffer.from(pubkey).reverse()
+  bigEndian[0] = bigEndian[0] & 127
+  return SMALL_ORDER_Y.has(BigInt('0x' + bigEndian.toString('hex')) % FIELD_PRIME)
+}
+/** Whether anyone can sign for a key. @param pubkey 64 hex characters */
+const isWeakKey = (pubkey) => isSmallOrderKey(Buffer.from(pubkey, 'hex'))
+
 // shared/crypto/author.ts
 /** `seen` of an agent that has verified no log yet: the empty tree (RFC 6962 section 2.1). */
 const NOTHING_SEEN = {
@@ -705,81 +744,6 @@ function describeFuture({ count, at, now, where, serviceNow }) {
       : say('from_the_future.there', at, many, now, serviceNow)),
   }
 }
-
-// shared/crypto/seal-payload.ts
-const HEX_HASH$1 = /^[0-9a-f]{64}$/
-const WHOLE_FIELDS = ['seq', 'at', 'count', 'from_id', 'to_id']
-/**
- * Writes the text that is signed: canonical JSON of exactly `at, count, from_id, prev_root, root, seq,
- * to_id`, to be encoded as UTF-8. A verifier always rebuilds it from the fields.
- *
- * @throws TypeError naming the field that is missing or has the wrong form
- */
-function sealPayload(seal) {
-  for (const field of WHOLE_FIELDS)
-    if (!Number.isSafeInteger(seal[field]) || seal[field] < 0)
-      throw new TypeError(`"${field}" expected a whole number from 0, got ${JSON.stringify(seal[field])}`)
-  if (!isHexHash(seal.root))
-    throw new TypeError(`"root" expected 64 lower-case hex characters, got ${JSON.stringify(seal.root)}`)
-  if (seal.prev_root !== null && !isHexHash(seal.prev_root))
-    throw new TypeError(
-      `"prev_root" expected 64 lower-case hex characters or null, got ${JSON.stringify(seal.prev_root)}`,
-    )
-  const { at, count, from_id, prev_root, root, seq, to_id } = seal
-  return canonicalJson({
-    at,
-    count,
-    from_id,
-    prev_root,
-    root,
-    seq,
-    to_id,
-  })
-}
-const FIELD_PRIME = 2n ** 255n - 19n
-/** y of two points of order 8; the other two have its negative. */
-const ORDER_8_Y = 55188659117513257062467267217118295137698188065244968500265048376614075373511n
-const SMALL_ORDER_Y = /* @__PURE__ */ new Set([0n, 1n, FIELD_PRIME - 1n, ORDER_8_Y, FIELD_PRIME - ORDER_8_Y])
-/** Whether a key is a point of small order, in any encoding: anyone can make signatures for such a key. */
-function isSmallOrderKey(pubkey) {
-  const bigEndian = Buffer.from(pubkey).reverse()
-  bigEndian[0] = bigEndian[0] & 127
-  return SMALL_ORDER_Y.has(BigInt('0x' + bigEndian.toString('hex')) % FIELD_PRIME)
-}
-function isHexHash(value) {
-  return typeof value === 'string' && HEX_HASH$1.test(value)
-}
-
-// client/verify/signature.ts
-/** What stands before the 32 bytes of an Ed25519 key in DER (RFC 8410 section 4). */
-const SPKI_ED25519 = Buffer.from('302a300506032b6570032100', 'hex')
-const MAX_KEY_OBJECTS = 1e3
-const keyObjects = /* @__PURE__ */ new Map()
-/**
- * Whether 64 bytes are the signature of a message by a 32-byte Ed25519 key. A key of small order signs
- * nothing: anyone can make a "signature" for it.
- *
- * The runtime's own check, which a file with ten thousand signatures needs: it is twenty times as fast as
- * ed25519Verify(). What that one accepts, this one accepts.
- */
-function isSignedBy(signature, message, publicKey) {
-  if (isSmallOrderKey(publicKey)) return false
-  const hex = Buffer.from(publicKey).toString('hex')
-  let key = keyObjects.get(hex)
-  if (key === void 0) {
-    if (keyObjects.size === MAX_KEY_OBJECTS) keyObjects.clear()
-    const der = Buffer.concat([SPKI_ED25519, publicKey])
-    key = createPublicKey({
-      key: der,
-      format: 'der',
-      type: 'spki',
-    })
-    keyObjects.set(hex, key)
-  }
-  return verify(null, message, key, signature)
-}
-/** Whether anyone can sign for a key. @param pubkey 64 hex characters */
-const isWeakKey = (pubkey) => isSmallOrderKey(Buffer.from(pubkey, 'hex'))
 
 // client/verify/entries.ts
 /** Reads an entry. @throws Refused `malformed_entry` */
@@ -1780,6 +1744,40 @@ function connectEntry(entryId, leaf, { index, path }, log, seen) {
   }
   if (Buffer.from(running).toString('hex') === seen.frontier[place]) return 'same'
   throw refusal('log_rewritten.entry', entryId, seen.size)
+}
+
+// shared/crypto/seal-payload.ts
+const HEX_HASH$1 = /^[0-9a-f]{64}$/
+const WHOLE_FIELDS = ['seq', 'at', 'count', 'from_id', 'to_id']
+/**
+ * Writes the text that is signed: canonical JSON of exactly `at, count, from_id, prev_root, root, seq,
+ * to_id`, to be encoded as UTF-8. A verifier always rebuilds it from the fields.
+ *
+ * @throws TypeError naming the field that is missing or has the wrong form
+ */
+function sealPayload(seal) {
+  for (const field of WHOLE_FIELDS)
+    if (!Number.isSafeInteger(seal[field]) || seal[field] < 0)
+      throw new TypeError(`"${field}" expected a whole number from 0, got ${JSON.stringify(seal[field])}`)
+  if (!isHexHash(seal.root))
+    throw new TypeError(`"root" expected 64 lower-case hex characters, got ${JSON.stringify(seal.root)}`)
+  if (seal.prev_root !== null && !isHexHash(seal.prev_root))
+    throw new TypeError(
+      `"prev_root" expected 64 lower-case hex characters or null, got ${JSON.stringify(seal.prev_root)}`,
+    )
+  const { at, count, from_id, prev_root, root, seq, to_id } = seal
+  return canonicalJson({
+    at,
+    count,
+    from_id,
+    prev_root,
+    root,
+    seq,
+    to_id,
+  })
+}
+function isHexHash(value) {
+  return typeof value === 'string' && HEX_HASH$1.test(value)
 }
 
 // client/verify/seals.ts

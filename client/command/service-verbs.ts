@@ -9,7 +9,8 @@ import {
   type Seal,
 } from '../client.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
-import { ed25519Verify, keyFromHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
+import { keyFromHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
+import { ed25519Verify } from '../../shared/crypto/ed25519-verify.ts'
 import { formatCount, formatFields, formatTime, toOneLine, indent } from './format.ts'
 import { EXIT_CODES } from '../verify/report.ts'
 import { isObject } from '../verify/values.ts'

@@ -4,7 +4,7 @@ import { leafHash } from '../../shared/crypto/merkle.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import { refusal } from './findings.ts'
 import type { Sentence } from './wording.ts'
-import { isSignedBy, isWeakKey } from './signature.ts'
+import { isSignedBy, isWeakKey } from '../../shared/crypto/ed25519-verify.ts'
 import { decodeSignature, isHexHash, isObject, isWhole, memberOf, show, type Fields } from './values.ts'
 
 /*

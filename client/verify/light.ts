@@ -16,7 +16,7 @@ import {
 } from '../../shared/crypto/note.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import { refusal, Refused, type Fork } from './findings.ts'
-import { isSignedBy } from './signature.ts'
+import { isSignedBy } from '../../shared/crypto/ed25519-verify.ts'
 import { isHexHash, isObject, MAX_CLOCK_SKEW_SECONDS, show } from './values.ts'
 import type { Connection, Doubt, RestsOn, Trust } from './verification.ts'
 import { say } from './wording.ts'

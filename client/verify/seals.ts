@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { sealPayload, type Seal } from '../../shared/crypto/seal-payload.ts'
 import { refusal, type Findings, type Fork } from './findings.ts'
-import { isSignedBy, isWeakKey } from './signature.ts'
+import { isSignedBy, isWeakKey } from '../../shared/crypto/ed25519-verify.ts'
 import { decodeSignature, isHexHash, isObject, isWhole } from './values.ts'
 import type { Trust } from './verification.ts'
 

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { canonicalJson, type JsonValue } from './canonical-json.ts'
-import { ed25519Sign, ed25519Verify, keyFromHex, signatureFromBase64, signatureToBase64 } from './ed25519.ts'
+import { ed25519Sign, keyFromHex, signatureFromBase64, signatureToBase64 } from './ed25519.ts'
+import { ed25519Verify } from './ed25519-verify.ts'
 
 /*
  * An agent signs what it writes, so that it can't be misquoted. The signed text is the canonical JSON (RFC

@@ -1,4 +1,4 @@
-import { getPublicKey, hashes, Point, sign, verify } from '@noble/ed25519'
+import { getPublicKey, hashes, Point, sign } from '@noble/ed25519'
 import { sha512 } from '@noble/hashes/sha2.js'
 
 // The synchronous API of the library has no SHA-512 until it is given one.
@@ -18,7 +18,7 @@ const BASE64 = /^[A-Za-z0-9+/]{86}==$/ // 64 bytes with padding
  * @throws TypeError for another length
  */
 export function ed25519PublicKey(secretKey: Uint8Array): Uint8Array {
-  assertBytes('secretKey', secretKey, SECRET_KEY_BYTES)
+  requireBytes('secretKey', secretKey, SECRET_KEY_BYTES)
   return getPublicKey(secretKey)
 }
 
@@ -28,31 +28,9 @@ export function ed25519PublicKey(secretKey: Uint8Array): Uint8Array {
  * @throws TypeError for a key of another length
  */
 export function ed25519Sign(message: Uint8Array, secretKey: Uint8Array): Uint8Array {
-  assertBytes('message', message)
-  assertBytes('secretKey', secretKey, SECRET_KEY_BYTES)
+  requireBytes('message', message)
+  requireBytes('secretKey', secretKey, SECRET_KEY_BYTES)
   return sign(message, secretKey)
-}
-
-/**
- * Whether `signature` is the key holder's on `message` (RFC 8032 section 5.1.7), by the strictest reading:
- * canonical encodings, S below the group order, no key of small order, and neither key nor R with a part of
- * small order.
- *
- * RFC 8032 lets a verifier multiply by the cofactor or not. The library does, OpenSSL (node:crypto, Python's
- * `cryptography`) doesn't, and a key holder can craft a signature that only the first accepts. Without parts
- * of small order both readings are the same, so what passes here passes at every verifier.
- *
- * @returns false for a wrong signature, and for bytes that encode no signature or no key
- * @throws TypeError for arguments of another length
- */
-export function ed25519Verify(signature: Uint8Array, message: Uint8Array, publicKey: Uint8Array): boolean {
-  assertBytes('signature', signature, SIGNATURE_BYTES)
-  assertBytes('message', message)
-  assertBytes('publicKey', publicKey, PUBLIC_KEY_BYTES)
-  if (!verify(signature, message, publicKey, { zip215: false })) return false
-  return (
-    Point.fromBytes(publicKey).isTorsionFree() && Point.fromBytes(signature.subarray(0, 32)).isTorsionFree()
-  )
 }
 
 /**
@@ -74,7 +52,7 @@ export function isUsableSigningKey(keyHex: string): boolean {
  * @throws TypeError for another length than 32 bytes
  */
 export function keyToHex(key: Uint8Array): string {
-  assertBytes('key', key, PUBLIC_KEY_BYTES)
+  requireBytes('key', key, PUBLIC_KEY_BYTES)
   return Buffer.from(key).toString('hex')
 }
 
@@ -97,7 +75,7 @@ export function keyFromHex(hex: string): Uint8Array {
  * @throws TypeError for another length than 64 bytes
  */
 export function signatureToBase64(signature: Uint8Array): string {
-  assertBytes('signature', signature, SIGNATURE_BYTES)
+  requireBytes('signature', signature, SIGNATURE_BYTES)
   return Buffer.from(signature).toString('base64')
 }
 
@@ -117,7 +95,7 @@ export function signatureFromBase64(base64: string): Uint8Array {
 }
 
 /** @throws TypeError unless `value` is a Uint8Array, of `length` bytes if that is given */
-function assertBytes(name: string, value: Uint8Array, length?: number): void {
+export function requireBytes(name: string, value: Uint8Array, length?: number): void {
   if (!(value instanceof Uint8Array))
     throw new TypeError(`"${name}" expected a Uint8Array, got ${typeof value}`)
   if (length !== undefined && value.length !== length)

@@ -1,5 +1,6 @@
 import { createHash, createPrivateKey, sign, type KeyObject } from 'node:crypto'
-import { ed25519PublicKey, ed25519Verify, keyFromHex, keyToHex } from './ed25519.ts'
+import { ed25519PublicKey, keyFromHex, keyToHex } from './ed25519.ts'
+import { ed25519Verify } from './ed25519-verify.ts'
 
 /*
  * HTTP message signatures (RFC 9421) of one kind alone: a POST, its target and the digest of its content (RFC 9530),

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
-import { ed25519PublicKey, ed25519Sign, ed25519Verify, PUBLIC_KEY_BYTES, SIGNATURE_BYTES } from './ed25519.ts'
+import { ed25519PublicKey, ed25519Sign, PUBLIC_KEY_BYTES, SIGNATURE_BYTES } from './ed25519.ts'
+import { ed25519Verify } from './ed25519-verify.ts'
 import { HASH_BYTES } from './merkle.ts'
 
 /*

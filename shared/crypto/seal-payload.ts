@@ -3,12 +3,12 @@ import { canonicalJson } from './canonical-json.ts'
 import {
   ed25519PublicKey,
   ed25519Sign,
-  ed25519Verify,
   keyFromHex,
   keyToHex,
   signatureFromBase64,
   signatureToBase64,
 } from './ed25519.ts'
+import { ed25519Verify, isSmallOrderKey } from './ed25519-verify.ts'
 
 export const SEAL_ALGO = 'ed25519'
 
@@ -158,24 +158,6 @@ export function verifySealFollows(previous: SealFields | null, seal: SealFields)
   if (previous !== null && seal.at < previous.at)
     return refuse('at_goes_back', `at ${seal.at} is before the previous seal's ${previous.at}`)
   return { ok: true }
-}
-
-const FIELD_PRIME = 2n ** 255n - 19n
-/** y of two points of order 8; the other two have its negative. */
-const ORDER_8_Y = 0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd83d3d706a17c7n
-const SMALL_ORDER_Y: ReadonlySet<bigint> = new Set([
-  0n,
-  1n,
-  FIELD_PRIME - 1n,
-  ORDER_8_Y,
-  FIELD_PRIME - ORDER_8_Y,
-])
-
-/** Whether a key is a point of small order, in any encoding: anyone can make signatures for such a key. */
-export function isSmallOrderKey(pubkey: Uint8Array): boolean {
-  const bigEndian = Buffer.from(pubkey).reverse()
-  bigEndian[0] = (bigEndian[0] as number) & 0x7f // the sign of x
-  return SMALL_ORDER_Y.has(BigInt('0x' + bigEndian.toString('hex')) % FIELD_PRIME)
 }
 
 function isHexHash(value: unknown): value is string {

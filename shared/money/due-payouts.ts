@@ -17,7 +17,7 @@ export async function readSendable(ctx: Context, coin: Coin, isAsked = false) {
   const walked: PayoutRecord[] = []
   for await (const payout of ctx.payouts.walkSendable(coin, nowSeconds(ctx), isAsked)) walked.push(payout)
   // Read after them: the payment behind a payout is on record no later than the payout is.
-  const unshown = new Set(await ctx.invoices.arrivals.listUnshownOrders(coin))
+  const unshown = new Set(walked.length === 0 ? [] : await ctx.invoices.arrivals.listUnshownOrders(coin))
   const shown = walked.filter(({ order_id: orderId }) => orderId === undefined || !unshown.has(orderId))
   const suspects = await findSuspects(ctx, coin, shown)
   const payouts = shown.filter(({ _id }) => !suspects.has(_id))

@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts'
 import { COIN_FACTS } from '../money/coin-facts.ts'
-import { COINS, formatAmount, parseAmount, type Coin } from '../money/coin.ts'
+import { formatAmount, parseAmount, type Coin } from '../money/coin.ts'
 import type { CoinRecord } from '../money/coin-store.ts'
 import { readSendable, sendableSince } from '../money/due-payouts.ts'
 import { isFresh } from '../money/rate.ts'
@@ -18,8 +18,10 @@ export const coinFindings: FindingReader = {
   name: 'coins',
   needs: 'mongodb',
   async read(ctx) {
-    const [coins, unpaid, unassigned] = await Promise.all([
-      ctx.coins.listCoins(),
+    const coins = await ctx.coins.listCoins()
+    // Nothing was ever paid with a coin that no worker has served.
+    if (coins.length === 0) return []
+    const [unpaid, unassigned] = await Promise.all([
       ctx.payouts.sumUnpaid(),
       ctx.invoices.arrivals.sumUnassigned(),
     ])
@@ -31,8 +33,10 @@ export const coinFindings: FindingReader = {
         checkTreasury(coin, unpaid[coin._id]),
         checkUnassigned(ctx, coin._id, unassigned[coin._id]),
       ]),
-      ...COINS.map(async (coin) => [await checkCovered(ctx, coin)]),
-      ...COINS.map((coin) => checkPayouts(ctx, coin)),
+      ...coins.map(async ({ _id: coin }) => [
+        await checkCovered(ctx, coin),
+        ...(await checkPayouts(ctx, coin)),
+      ]),
     ])
     return findings.flat()
   },

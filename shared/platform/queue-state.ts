@@ -4,8 +4,8 @@ import { QUEUE_NAMES, queueRow, type QueueName } from './queue-table.ts'
 import type { Queues } from './queues.ts'
 import { SECOND_MS } from './time.ts'
 
-/** What one queue holds. Times in seconds. */
-export interface QueueState {
+/** The jobs of one queue. Times in seconds. */
+export interface QueueLoad {
   name: QueueName
   /** Ready to be taken. */
   waiting: number
@@ -17,14 +17,18 @@ export interface QueueState {
   failed: number
   /** How long the first of the waiting jobs has waited; 0 if none waits. */
   oldestSeconds: number
+  /** It is in use, so it needs a worker even if no job waits. */
+  due: boolean
+}
+
+/** The jobs of one queue, and who takes them. */
+export interface QueueState extends QueueLoad {
   /** Connections that take jobs from it, in all processes. */
   workers: number
   /** Stopped by somebody, on the board or over its API; workers or not, nothing of it is done. */
   paused: boolean
   /** What somebody has limited it to, in words; undefined if nobody has. */
   limit: string | undefined
-  /** It is in use, so it needs a worker even if no job waits. */
-  due: boolean
 }
 
 /** Redis answers within a few milliseconds. */
@@ -49,34 +53,52 @@ export async function isInUse(queue: Queue): Promise<boolean> {
   return Object.values(counts).some((count) => count > 0)
 }
 
+/** Reads the jobs of every queue, as readQueueStates() does. */
+export const readQueueLoads = (queues: Queues, nowMs: number): Promise<QueueLoad[]> =>
+  readEach(queues, (name) => readLoad(queues.get(name), nowMs))
+
 /**
  * Reads the state of every queue, in the order of QUEUES.
  *
+ * @param nowMs milliseconds since the epoch
  * @throws Error if Redis does not answer within a few seconds
  */
-export async function readQueueStates(queues: Queues, nowMs: number): Promise<QueueState[]> {
-  const read = async (): Promise<QueueState[]> => {
+export const readQueueStates = (queues: Queues, nowMs: number): Promise<QueueState[]> =>
+  readEach(queues, async (name) => {
+    const queue = queues.get(name)
+    const [load, workers, meta] = await Promise.all([
+      readLoad(queue, nowMs),
+      queue.getWorkersCount(),
+      queue.getMeta(),
+    ])
+    return { ...load, workers, paused: meta.paused === true, limit: limitOf(meta) }
+  })
+
+async function readEach<State>(queues: Queues, read: (name: QueueName) => Promise<State>): Promise<State[]> {
+  const readAll = async (): Promise<State[]> => {
     await queues.whenReady()
-    return Promise.all(QUEUE_NAMES.map((name) => readState(queues, name, nowMs)))
+    return Promise.all(QUEUE_NAMES.map(read))
   }
   return withDeadline(
-    read(),
+    readAll(),
     LIMIT_MS,
     () => new Error(`Redis did not answer within ${LIMIT_MS / SECOND_MS} s`),
   )
 }
 
-/** Reads the state of one queue from Redis. @param nowMs milliseconds since the epoch */
-async function readState(queues: Queues, name: QueueName, nowMs: number): Promise<QueueState> {
-  const queue = queues.get(name)
-  const row = queueRow(name)
-  const [counts, [oldest], workers, meta] = await Promise.all([
-    queue.getJobCounts('waiting', 'prioritized', 'active', 'delayed', 'completed', 'failed'),
-    queue.getJobs(['waiting', 'prioritized'], 0, 0, true),
-    queue.getWorkersCount(),
-    queue.getMeta(),
-  ])
+async function readLoad(queue: Queue, nowMs: number): Promise<QueueLoad> {
+  const name = queue.name as QueueName
+  const counts = await queue.getJobCounts(
+    'waiting',
+    'prioritized',
+    'active',
+    'delayed',
+    'completed',
+    'failed',
+  )
   const { waiting = 0, prioritized = 0, active = 0, delayed = 0, completed = 0, failed = 0 } = counts
+  const isEmpty = waiting + prioritized === 0
+  const [oldest] = isEmpty ? [] : await queue.getJobs(['waiting', 'prioritized'], 0, 0, true)
   return {
     name,
     waiting: waiting + prioritized,
@@ -85,11 +107,8 @@ async function readState(queues: Queues, name: QueueName, nowMs: number): Promis
     failed,
     // A job's timestamp is when it was made, also if it was retried.
     oldestSeconds: oldest === undefined ? 0 : Math.max(0, (nowMs - oldest.timestamp) / SECOND_MS),
-    workers,
-    paused: meta.paused === true,
-    limit: limitOf(meta),
     // If a coin was given up, the operator clears its jobs on the board; then the queue is no longer due.
-    due: row.isAlwaysDue === true || completed + failed > 0,
+    due: queueRow(name).isAlwaysDue === true || completed + failed > 0,
   }
 }
 

@@ -20,13 +20,8 @@ import { closeContext, openContext } from '../../shared/context.ts'
 import { keepHeartbeat } from '../../shared/operation/heartbeat.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
-import {
-  ed25519PublicKey,
-  ed25519Verify,
-  keyFromHex,
-  keyToHex,
-  signatureFromBase64,
-} from '../../shared/crypto/ed25519.ts'
+import { ed25519PublicKey, keyFromHex, keyToHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
+import { ed25519Verify } from '../../shared/crypto/ed25519-verify.ts'
 import { encodeNanoAddress } from '../../shared/crypto/nano-address.ts'
 import { queuePrefix, type QueueName } from '../../shared/platform/queue-table.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'

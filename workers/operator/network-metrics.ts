@@ -8,7 +8,7 @@ import { METRIC_PREFIX } from '../../shared/platform/metrics.ts'
 import { COIN_PROBLEMS } from '../../shared/money/coin-store.ts'
 import { COIN_UNITS, COINS, type Coin } from '../../shared/money/coin.ts'
 import { readSendable, sendableSince } from '../../shared/money/due-payouts.ts'
-import { hasNoWorker, readQueueStates } from '../../shared/platform/queue-state.ts'
+import { hasNoWorker, readQueueLoads, readQueueStates } from '../../shared/platform/queue-state.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/platform/time.ts'
 
 /**
@@ -38,6 +38,19 @@ const queues: NetworkCollector = {
     const oldest = gauge('queue_oldest_seconds', 'How long the first of the waiting jobs has waited', [
       'queue',
     ])
+    return async (ctx) => {
+      for (const load of await readQueueLoads(ctx.queues, ctx.now())) {
+        for (const state of ['waiting', 'active', 'delayed', 'failed'] as const)
+          jobs.set({ queue: load.name, state }, load[state])
+        oldest.set({ queue: load.name }, load.oldestSeconds)
+      }
+    }
+  },
+}
+
+const queueWorkers: NetworkCollector = {
+  name: 'queue workers',
+  open(gauge) {
     const workers = gauge('queue_workers', 'Connections that take jobs from a queue', ['queue'])
     const starved = gauge('queue_without_worker', '1 if a queue has work and no worker', ['queue'])
     const paused = gauge('queue_paused', '1 if somebody has paused the queue', ['queue'])
@@ -45,9 +58,6 @@ const queues: NetworkCollector = {
     return async (ctx) => {
       for (const state of await readQueueStates(ctx.queues, ctx.now())) {
         const { name: queue } = state
-        for (const key of ['waiting', 'active', 'delayed', 'failed'] as const)
-          jobs.set({ queue, state: key }, state[key])
-        oldest.set({ queue }, state.oldestSeconds)
         workers.set({ queue }, state.workers)
         starved.set({ queue }, Number(hasNoWorker(state)))
         paused.set({ queue }, Number(state.paused))
@@ -190,17 +200,20 @@ const payouts: NetworkCollector = {
       ['coin'],
     )
     return async (ctx) => {
+      const known = await ctx.coins.listCoins()
+      // Nothing was ever owed in a coin that no worker has served.
+      if (known.length === 0) return
       const nowSeconds = unixSeconds(ctx.database.now())
       for (const { coin, state, count: number } of await ctx.payouts.transfers.countOpen())
         transfers.set({ coin, state }, number)
-      for (const coin of COINS) {
+      for (const { _id: coin } of known) {
         const { due } = await readSendable(ctx, coin, ctx.config.payouts !== 'automatic')
         const oldestAt = due.reduce((oldest, one) => Math.min(oldest, sendableSince(one)), nowSeconds)
         oldestDue.set({ coin }, nowSeconds - oldestAt)
       }
       const [groups, sums] = await Promise.all([ctx.payouts.countByState(), ctx.payouts.sumUnpaid()])
       for (const { coin, state, count: number } of groups) count.set({ coin, state }, number)
-      for (const coin of COINS) unpaid.set({ coin }, inCoins(sums[coin], coin))
+      for (const { _id: coin } of known) unpaid.set({ coin }, inCoins(sums[coin], coin))
     }
   },
 }
@@ -291,6 +304,7 @@ export const SAMPLED_COLLECTORS: readonly NetworkCollector[] = [queues, redis, l
 /** A part of the network with more to show adds its collector here. */
 const NETWORK_COLLECTORS: readonly NetworkCollector[] = [
   ...SAMPLED_COLLECTORS,
+  queueWorkers,
   market,
   keys,
   members,
