@@ -2,6 +2,7 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
 import { makePuzzle, PUZZLE_VERSION, type Puzzle } from '../crypto/puzzle.ts'
 import { CHALLENGE_TTL_MS, PREFIX_LENGTH } from '../platform/limits.ts'
+import { once } from '../platform/once-per.ts'
 import { hex, unixTime } from '../platform/schema.ts'
 import { unixSeconds } from '../platform/time.ts'
 
@@ -21,7 +22,8 @@ export interface Challenge {
   challengeId: string
   /** Unique for each challenge; used challenges are stored by it. 32 hex characters. */
   key: string
-  puzzle: Puzzle
+  /** Made when it is first asked for. */
+  readonly puzzle: Puzzle
   prefix: string
   difficultyBits: number
   /** Unix seconds. */
@@ -58,7 +60,7 @@ export function makeChallenge(secret: string, nowMs: number, difficultyBits: num
   body.writeUInt8(difficultyBits, 2)
   body.writeUIntBE(unixSeconds(nowMs + CHALLENGE_TTL_MS), 3, 5)
   randomBytes(16).copy(body, 8)
-  return deriveChallenge(secret, body)
+  return deriveChallenge(secret, body, Buffer.concat([body, deriveMac(secret, body)]).toString('base64url'))
 }
 
 /**
@@ -72,24 +74,28 @@ export function parseChallengeId(secret: string, challengeId: string): Challenge
   const bytes = Buffer.from(challengeId, 'base64url')
   const body = bytes.subarray(0, BODY_BYTES)
   if (bytes.length !== BODY_BYTES + MAC_BYTES || bytes.toString('base64url') !== challengeId) return undefined
-  if (!timingSafeEqual(bytes.subarray(BODY_BYTES), deriveBytes(secret, 'id', body).subarray(0, MAC_BYTES)))
-    return undefined
+  if (!timingSafeEqual(bytes.subarray(BODY_BYTES), deriveMac(secret, body))) return undefined
   if (body[0] !== PURPOSE_REGISTRATION || body[1] !== PUZZLE_VERSION) return undefined
-  return deriveChallenge(secret, body)
+  return deriveChallenge(secret, body, challengeId)
 }
 
-/** Derives all of a challenge from bytes 0–23 of its id. */
-function deriveChallenge(secret: string, body: Buffer): Challenge {
-  const mac = deriveBytes(secret, 'id', body).subarray(0, MAC_BYTES)
+/** Derives all of a challenge from its id and the id's bytes 0–23. */
+function deriveChallenge(secret: string, body: Buffer, challengeId: string): Challenge {
+  const puzzle = once(() => makePuzzle(deriveBytes(secret, 'puzzle', body)))
   return {
-    challengeId: Buffer.concat([body, mac]).toString('base64url'),
+    challengeId,
     key: body.subarray(8).toString('hex'),
-    puzzle: makePuzzle(deriveBytes(secret, 'puzzle', body)),
+    get puzzle() {
+      return puzzle()
+    },
     prefix: deriveBytes(secret, 'prefix', body).toString('hex').slice(0, PREFIX_LENGTH),
     difficultyBits: body.readUInt8(2),
     expiresAt: body.readUIntBE(3, 5),
   }
 }
+
+const deriveMac = (secret: string, body: Buffer): Buffer =>
+  deriveBytes(secret, 'id', body).subarray(0, MAC_BYTES)
 
 /**
  * Returns HMAC-SHA-256(secret, label 00 body), 32 bytes. Each use has its own label, so that no derived value
