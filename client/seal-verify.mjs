@@ -184,45 +184,6 @@ function signatureFromBase64(base64) {
   return new Uint8Array(signature)
 }
 
-// shared/crypto/ed25519-verify.ts
-/** What stands before the 32 bytes of an Ed25519 key in DER (RFC 8410 section 4). */
-const SPKI_ED25519 = Buffer.from('302a300506032b6570032100', 'hex')
-const MAX_KEYS = 1e3
-/** By the key in hex. */
-const keyObjects = /* @__PURE__ */ new Map()
-/**
- * Whether 64 bytes are the signature of a message by a 32-byte Ed25519 key. A key of small order signs
- * nothing: anyone can make a "signature" for it.
- */
-function isSignedBy(signature, message, publicKey) {
-  if (isSmallOrderKey(publicKey)) return false
-  const hex = Buffer.from(publicKey).toString('hex')
-  let key = keyObjects.get(hex)
-  if (key === void 0) {
-    if (keyObjects.size === MAX_KEYS) keyObjects.clear()
-    const der = Buffer.concat([SPKI_ED25519, publicKey])
-    key = createPublicKey({
-      key: der,
-      format: 'der',
-      type: 'spki',
-    })
-    keyObjects.set(hex, key)
-  }
-  return verify(null, message, key, signature)
-}
-const FIELD_PRIME = 2n ** 255n - 19n
-/** y of two points of order 8; the other two have its negative. */
-const ORDER_8_Y = 55188659117513257062467267217118295137698188065244968500265048376614075373511n
-const SMALL_ORDER_Y = /* @__PURE__ */ new Set([0n, 1n, FIELD_PRIME - 1n, ORDER_8_Y, FIELD_PRIME - ORDER_8_Y])
-/** Whether a key is a point of small order, in any encoding: anyone can make signatures for such a key. */
-function isSmallOrderKey(pubkey) {
-  const bigEndian = Buffer.from(pubkey).reverse()
-  bigEndian[0] = bigEndian[0] & 127
-  return SMALL_ORDER_Y.has(BigInt('0x' + bigEndian.toString('hex')) % FIELD_PRIME)
-}
-/** Whether anyone can sign for a key. @param pubkey 64 hex characters */
-const isWeakKey = (pubkey) => isSmallOrderKey(Buffer.from(pubkey, 'hex'))
-
 // shared/crypto/author.ts
 /** `seen` of an agent that has verified no log yet: the empty tree (RFC 6962 section 2.1). */
 const NOTHING_SEEN = {
@@ -744,6 +705,45 @@ function describeFuture({ count, at, now, where, serviceNow }) {
       : say('from_the_future.there', at, many, now, serviceNow)),
   }
 }
+
+// shared/crypto/ed25519-verify.ts
+/** What stands before the 32 bytes of an Ed25519 key in DER (RFC 8410 section 4). */
+const SPKI_ED25519 = Buffer.from('302a300506032b6570032100', 'hex')
+const MAX_KEYS = 1e3
+/** By the key in hex. */
+const keyObjects = /* @__PURE__ */ new Map()
+/**
+ * Whether 64 bytes are the signature of a message by a 32-byte Ed25519 key. A key of small order signs
+ * nothing: anyone can make a "signature" for it.
+ */
+function isSignedBy(signature, message, publicKey) {
+  if (isSmallOrderKey(publicKey)) return false
+  const hex = Buffer.from(publicKey).toString('hex')
+  let key = keyObjects.get(hex)
+  if (key === void 0) {
+    if (keyObjects.size === MAX_KEYS) keyObjects.clear()
+    const der = Buffer.concat([SPKI_ED25519, publicKey])
+    key = createPublicKey({
+      key: der,
+      format: 'der',
+      type: 'spki',
+    })
+    keyObjects.set(hex, key)
+  }
+  return verify(null, message, key, signature)
+}
+const FIELD_PRIME = 2n ** 255n - 19n
+/** y of two points of order 8; the other two have its negative. */
+const ORDER_8_Y = 55188659117513257062467267217118295137698188065244968500265048376614075373511n
+const SMALL_ORDER_Y = /* @__PURE__ */ new Set([0n, 1n, FIELD_PRIME - 1n, ORDER_8_Y, FIELD_PRIME - ORDER_8_Y])
+/** Whether a key is a point of small order, in any encoding: anyone can make signatures for such a key. */
+function isSmallOrderKey(pubkey) {
+  const bigEndian = Buffer.from(pubkey).reverse()
+  bigEndian[0] = bigEndian[0] & 127
+  return SMALL_ORDER_Y.has(BigInt('0x' + bigEndian.toString('hex')) % FIELD_PRIME)
+}
+/** Whether anyone can sign for a key. @param pubkey 64 hex characters */
+const isWeakKey = (pubkey) => isSmallOrderKey(Buffer.from(pubkey, 'hex'))
 
 // client/verify/entries.ts
 /** Reads an entry. @throws Refused `malformed_entry` */

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Context } from '../context.ts'
 import {
-  isAuthoredBy,
+  authorText,
   signatureHash,
   statementOf,
   type AuthoredKind,
@@ -9,7 +9,8 @@ import {
   type SeenLog,
 } from '../crypto/author.ts'
 import type { JsonValue } from '../crypto/canonical-json.ts'
-import { signatureFromBase64 } from '../crypto/ed25519.ts'
+import { keyFromHex, signatureFromBase64 } from '../crypto/ed25519.ts'
+import { ed25519Verify } from '../crypto/ed25519-verify.ts'
 import { invalidField } from '../platform/errors.ts'
 import { hex } from '../platform/schema.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
@@ -115,7 +116,7 @@ export function verifyAuthorship(
       'Your card has no author_key to verify it by; set one with POST /profile.',
     )
   const statement = statementOf(agentId, kind, fields, seen)
-  if (!isAuthoredBy(statement, authorKey, signature))
+  if (!ed25519Verify(signatureFromBase64(signature), authorText(statement), keyFromHex(authorKey)))
     throw invalidField(
       'signature',
       `That is not the signature of your author_key ${authorKey} over the canonical JSON of {agent_id, kind, content, seen}, with the kind "${statement.kind}" and in content: ${Object.keys(statement.content).join(', ')} (null if left out).`,

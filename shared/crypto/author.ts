@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import { canonicalJson, type JsonValue } from './canonical-json.ts'
 import { ed25519Sign, keyFromHex, signatureFromBase64, signatureToBase64 } from './ed25519.ts'
-import { ed25519Verify } from './ed25519-verify.ts'
 
 /*
  * An agent signs what it writes, so that it can't be misquoted. The signed text is the canonical JSON (RFC
@@ -81,16 +80,6 @@ export function authorText({ agent_id, kind, content, seen }: AuthorStatement): 
  */
 export function signStatement(statement: AuthorStatement, secretKeyHex: string): string {
   return signatureToBase64(ed25519Sign(authorText(statement), keyFromHex(secretKeyHex)))
-}
-
-/**
- * Whether a signature (base64) is that of a statement by an author key.
- *
- * @param authorKey the public key, 64 lower-case hex characters
- * @throws TypeError for a signature that is not 64 bytes in base64, or a key of another form
- */
-export function isAuthoredBy(statement: AuthorStatement, authorKey: string, signature: string): boolean {
-  return ed25519Verify(signatureFromBase64(signature), authorText(statement), keyFromHex(authorKey))
 }
 
 /**
