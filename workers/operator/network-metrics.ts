@@ -49,7 +49,7 @@ const queues: NetworkCollector = {
 }
 
 const queueWorkers: NetworkCollector = {
-  name: 'queue workers',
+  name: 'workers',
   open(gauge) {
     const workers = gauge('queue_workers', 'Connections that take jobs from a queue', ['queue'])
     const starved = gauge('queue_without_worker', '1 if a queue has work and no worker', ['queue'])
