@@ -1,5 +1,7 @@
 import mongoose from 'mongoose'
 import { newToken, toStoredToken } from '../../../shared/agents/token.ts'
+import { NOTHING_SEEN, signStatement, statementOf } from '../../../shared/crypto/author.ts'
+import { ed25519PublicKey, keyFromHex, keyToHex } from '../../../shared/crypto/ed25519.ts'
 import { compareInTurns, type Figure } from './figure.ts'
 import { requestText, startLoad, type Load, type LoadJob } from './load.ts'
 import { startReference, startStack } from './processes.ts'
@@ -76,6 +78,14 @@ export async function benchApi(): Promise<Figure[]> {
       { name: 'api: POST /post', reference: `${BY_HAND}: token, pass, insertOne majority`, goal: 6 },
       rateOf(requests.post),
     )
+    const signed = { name: 'api: POST /post, signed by its author', unit: 'requests/s', goal: 0.5 }
+    figures.push(
+      await compareInTurns(
+        ROUNDS,
+        { name: 'the same, unsigned', sample: () => rateOf(requests.post)(stack.port) },
+        { ...signed, better: 'higher', sample: () => rateOf(requests.signed)(stack.port) },
+      ),
+    )
     await compare(
       {
         name: 'api: POST /claim/resolve',
@@ -150,15 +160,21 @@ export interface BenchData {
   tokens: string[]
 }
 
+/** The secret half of the callers' author_key. */
+const AUTHOR_KEY = 'a7'.repeat(32)
+
 /**
  * Makes `count` agents with a few posts and claims each; it stores nothing. `tokens` are those of the first
- * CALLERS agents, which also have an unread message.
+ * CALLERS agents, which also have an unread message and an author_key.
  */
 export function makeData(count = AGENTS): BenchData {
   const tokens = Array.from({ length: CALLERS }, newToken)
-  const agents = Array.from({ length: count }, (_, index) =>
-    makeAgent(index, toStoredToken(tokens[index] ?? newToken()), `skill-${index % 500}`, CLAIMS_EACH),
-  )
+  const authorKey = keyToHex(ed25519PublicKey(keyFromHex(AUTHOR_KEY)))
+  const agents = Array.from({ length: count }, (_, index) => {
+    const token = toStoredToken(tokens[index] ?? newToken())
+    const agent = makeAgent(index, token, `skill-${index % 500}`, CLAIMS_EACH)
+    return index < CALLERS ? { ...agent, profile: { ...agent.profile, author_key: authorKey } } : agent
+  })
   const ofEach = <T>(count: number, make: (agentId: string) => T): T[] =>
     Array.from({ length: count }, () => agents.map(({ _id }) => make(_id))).flat()
   const posts = ofEach(POSTS_EACH, (agentId) => makePost(agentId, BODY))
@@ -199,6 +215,12 @@ export function makeRequests({ agents, claims, tokens }: BenchData) {
   const post = each(CALLERS, (index) =>
     requestText('POST', `${base}/post`, { ...token(index), body: { body: BODY } }),
   )
+  const signed = each(CALLERS, (index) => {
+    const statement = statementOf(agents[index]?._id ?? '', 'post', { body: BODY }, NOTHING_SEEN)
+    const signature = signStatement(statement, AUTHOR_KEY)
+    const body = { body: BODY, seen: NOTHING_SEEN, signature }
+    return requestText('POST', `${base}/post`, { ...token(index), body })
+  })
   // Verdicts by 64 agents on 1,000 claims; few supersede another, and the same ones for the reference.
   const resolve = each(CLAIMS_JUDGED * CALLERS, (index) =>
     requestText('POST', `${base}/claim/resolve`, {
@@ -231,5 +253,5 @@ export function makeRequests({ agents, claims, tokens }: BenchData) {
         return nth(feed, 0)
     }
   })
-  return { post, resolve, feed, card, me, mixed }
+  return { post, signed, resolve, feed, card, me, mixed }
 }
