@@ -710,27 +710,35 @@ function describeFuture({ count, at, now, where, serviceNow }) {
 /** What stands before the 32 bytes of an Ed25519 key in DER (RFC 8410 section 4). */
 const SPKI_ED25519 = Buffer.from('302a300506032b6570032100', 'hex')
 const MAX_KEYS = 1e3
-/** By the key in hex. */
+/** By the key in hex; undefined for one of small order. */
 const keyObjects = /* @__PURE__ */ new Map()
 /**
  * Whether 64 bytes are the signature of a message by a 32-byte Ed25519 key. A key of small order signs
  * nothing: anyone can make a "signature" for it.
  */
 function isSignedBy(signature, message, publicKey) {
-  if (isSmallOrderKey(publicKey)) return false
-  const hex = Buffer.from(publicKey).toString('hex')
-  let key = keyObjects.get(hex)
-  if (key === void 0) {
-    if (keyObjects.size === MAX_KEYS) keyObjects.clear()
-    const der = Buffer.concat([SPKI_ED25519, publicKey])
-    key = createPublicKey({
-      key: der,
-      format: 'der',
-      type: 'spki',
-    })
-    keyObjects.set(hex, key)
-  }
-  return verify(null, message, key, signature)
+  const key = recall(keyObjects, publicKey, openKey)
+  return key !== void 0 && verify(null, message, key, signature)
+}
+/** @returns undefined for a key of small order */
+function openKey(keyHex) {
+  if (isWeakKey(keyHex)) return void 0
+  const der = Buffer.concat([SPKI_ED25519, Buffer.from(keyHex, 'hex')])
+  return createPublicKey({
+    key: der,
+    format: 'der',
+    type: 'spki',
+  })
+}
+/** Returns what is known of a key; makes it if it is asked for the first time, or after MAX_KEYS others. */
+function recall(known, publicKey, make) {
+  const keyHex = Buffer.from(publicKey).toString('hex')
+  const found = known.get(keyHex)
+  if (found !== void 0) return found
+  const made = make(keyHex)
+  if (known.size >= MAX_KEYS) known.clear()
+  known.set(keyHex, made)
+  return made
 }
 const FIELD_PRIME = 2n ** 255n - 19n
 /** y of two points of order 8; the other two have its negative. */

@@ -39,17 +39,13 @@ export function hasNoWorker(state: QueueState): boolean {
   return state.workers === 0 && (state.waiting > 0 || state.due)
 }
 
+const countJobs = (queue: Queue) =>
+  queue.getJobCounts('waiting', 'prioritized', 'active', 'delayed', 'completed', 'failed')
+
 /** Whether a queue needs a worker: every network needs it, or it holds a job, finished ones included. */
 export async function isInUse(queue: Queue): Promise<boolean> {
   if (queueRow(queue.name as QueueName).isAlwaysDue === true) return true
-  const counts = await queue.getJobCounts(
-    'waiting',
-    'prioritized',
-    'active',
-    'delayed',
-    'completed',
-    'failed',
-  )
+  const counts = await countJobs(queue)
   return Object.values(counts).some((count) => count > 0)
 }
 
@@ -88,14 +84,7 @@ async function readEach<State>(queues: Queues, read: (name: QueueName) => Promis
 
 async function readLoad(queue: Queue, nowMs: number): Promise<QueueLoad> {
   const name = queue.name as QueueName
-  const counts = await queue.getJobCounts(
-    'waiting',
-    'prioritized',
-    'active',
-    'delayed',
-    'completed',
-    'failed',
-  )
+  const counts = await countJobs(queue)
   const { waiting = 0, prioritized = 0, active = 0, delayed = 0, completed = 0, failed = 0 } = counts
   const isEmpty = waiting + prioritized === 0
   const [oldest] = isEmpty ? [] : await queue.getJobs(['waiting', 'prioritized'], 0, 0, true)
